@@ -127,8 +127,10 @@ fuzz: ## fuzz archives, configurations, disk requests and logs, traces and impor
 		RUSTC_BOOTSTRAP=1 $(CARGO) fuzz run $$target fuzz/found/$$target fuzz/corpus/$$target -- \
 			-max_len=4096 -timeout=5 -rss_limit_mb=1024 -max_total_time=$(FUZZ_SECONDS) || exit; \
 	done
-	@mkdir -p crates/trace/fuzz/found/trace crates/recorder/fuzz/found/import
-	@cd crates/trace && RUSTC_BOOTSTRAP=1 $(CARGO) fuzz run trace fuzz/found/trace fuzz/corpus/trace -- \
+	@mkdir -p crates/trace/fuzz/found/trace crates/replay/fuzz/found/compile crates/recorder/fuzz/found/import
+	@cd crates/trace && RUSTC_BOOTSTRAP=1 $(CARGO) fuzz run trace fuzz/found/trace -- \
 		-max_len=16384 -timeout=5 -rss_limit_mb=1024 -max_total_time=$(FUZZ_SECONDS)
+	@cd crates/replay && RUSTC_BOOTSTRAP=1 $(CARGO) fuzz run compile fuzz/found/compile -- \
+		-max_len=16384 -timeout=20 -rss_limit_mb=1024 -max_total_time=$(FUZZ_SECONDS)
 	@cd crates/recorder && RUSTC_BOOTSTRAP=1 $(CARGO) fuzz run import fuzz/found/import fuzz/corpus/import -- \
 		-max_len=8192 -timeout=5 -rss_limit_mb=1024 -max_total_time=$(FUZZ_SECONDS)

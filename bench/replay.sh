@@ -1,7 +1,8 @@
 #!/bin/sh
 # How long the calls of a replay take relative to those of the recorded program: the example traces, recorded by BPF
-# and replayed immediately, warm, on a fresh ext4 in memory (a loop device). Each program runs once before its
-# recording. Replays are checked, so that every result and the final tree are as recorded. As root.
+# and replayed immediately, warm, on a fresh ext4 in memory (a loop device). BPF times both sides, without the time for
+# which a thread waits for a processor, so that other load matters less. Each program runs once before its recording.
+# Replays are checked, so that every result and the final tree are as recorded. As root.
 # replay.sh FSDYNO [ROUNDS]
 #
 # Promised: within 10 % for each.
@@ -33,7 +34,9 @@ calibrate() (
 
 for round in $(seq "$rounds"); do
     for program in $programs; do
-        truncate -s 0 "$image"
+        # A new file: a loop device that is still being detached would keep the old one's data.
+        rm -f "$image"
+        image=$(mktemp -p "${SHM:-/dev/shm}")
         truncate -s 4G "$image"
         mkfs.ext4 -q "$image"
         mount -o loop "$image" "$work/fs"
@@ -41,7 +44,7 @@ for round in $(seq "$rounds"); do
         # What was fetched in the first round.
         cp -R "$work/packages" "$work/fs/work"
         calibrate "$program" >"$work/out" 2>&1 || sed "s/^/$program, round $round: /" "$work/out"
-        sed -n 's/.* recorded: \([0-9.]*\) %.*/\1/p' "$work/out" >>"$work/$program"
+        sed -n 's/.* recorded[^:]*: \([0-9.]*\) %.*/\1/p' "$work/out" >>"$work/$program"
         [ "$round" -lt "$rounds" ] || sed -n "s/.*most of the difference/$program: most of the difference/p" "$work/out"
         (cd "$work/fs/work" && cp -R --parents ./*/*.tgz ./*/wheels "$work/packages") 2>/dev/null || :
         umount "$work/fs"

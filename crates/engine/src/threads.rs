@@ -5,7 +5,7 @@
 
 use std::ffi::CStr;
 use std::io;
-use std::os::fd::{BorrowedFd, OwnedFd};
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 use fsdyno_record::Nanos;
@@ -144,6 +144,18 @@ impl PhaseRun<'_> {
     }
 }
 
+/// Opens a directory once more.
+fn reopened(directory: &OwnedFd) -> io::Result<OwnedFd> {
+    let flags = libc::O_RDONLY | libc::O_DIRECTORY | libc::O_CLOEXEC;
+    // SAFETY: the name is a literal that ends in NUL.
+    let fd = unsafe { libc::openat(directory.as_raw_fd(), c".".as_ptr(), flags) };
+    if fd < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: the descriptor is new and owned by no one else.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+}
+
 /// The issuer of one thread.
 enum AnyIssuer {
     Sync(Box<SyncIssuer>),
@@ -164,6 +176,9 @@ impl AnyIssuer {
             IssuerPlan::Sync => {
                 let root = root().map_err(start_error)?;
                 if let Some(slots) = phase_run.slots {
+                    // An open file of its own: paths begin there, and threads on several processors would otherwise
+                    // count its references up and down on one cache line, which processes do not.
+                    let root = reopened(&root).map_err(start_error)?;
                     let contents = Arc::clone(phase_run.contents);
                     let shared = SharedIssuer::new(root, contents, Arc::clone(slots));
                     return Ok(AnyIssuer::Shared(Box::new(shared)));

@@ -21,6 +21,11 @@ const MAX_EXAMPLES: usize = 10;
 /// The number of files of which [`VerifyMode::Sampled`] reads one.
 const SAMPLE_INTERVAL: u64 = 64;
 
+/// The length in bytes from which an expected hole of a file in pieces is not read, if the file system reports it as
+/// one.
+const LARGE_HOLE: u64 = 1 << 20;
+
+
 /// Walks everything below `root` and compares it with `tree`: kinds, sizes, bytes (depending on `mode`),
 /// and the totals, so that every lost or extra file is found. `seed` selects the sample; `tick`
 /// receives the number of entries checked, as a sign of progress.
@@ -265,6 +270,12 @@ impl Walk<'_> {
         let file = open(parent, name, libc::O_RDONLY | libc::O_NOFOLLOW | libc::O_CLOEXEC)?;
         let mut done = 0u64;
         while done < size {
+            if payload.is_none() {
+                done = self.skip_hole(&file, done)?;
+                if done >= size {
+                    break;
+                }
+            }
             // SAFETY: the buffer is valid for writes of its whole length.
             let count = unsafe {
                 libc::read(file.as_raw_fd(), self.buffer.as_mut_ptr().cast(), self.buffer.len())
@@ -288,6 +299,35 @@ impl Walk<'_> {
             done += count as u64;
         }
         Ok(None)
+    }
+
+    /// Returns the end of the hole in a file at `offset`, as far as zeros are expected there; the file's position is
+    /// then there, too. Small holes are read.
+    fn skip_hole(&self, file: &OwnedFd, offset: u64) -> Result<u64, Errno> {
+        let zeros = |at: u64| {
+            let piece = self.tree.piece(&self.path, at)?;
+            (piece.id == Payload::ZEROS).then_some(u64::from(piece.length))
+        };
+        if zeros(offset).is_none_or(|length| length < LARGE_HOLE) {
+            return Ok(offset);
+        }
+        let seek = |to: u64, whence| {
+            // SAFETY: takes no pointers.
+            let at = unsafe { libc::lseek(file.as_raw_fd(), to as i64, whence) };
+            if at < 0 { Err(Errno::last()) } else { Ok(at as u64) }
+        };
+        let data = match seek(offset, libc::SEEK_DATA) {
+            Err(Errno(libc::ENXIO)) => u64::MAX,
+            Err(Errno(libc::EINVAL | libc::EOPNOTSUPP)) => offset,
+            data => data?,
+        };
+        let mut end = offset;
+        while end < data
+            && let Some(length) = zeros(end).filter(|length| *length > 0)
+        {
+            end += length;
+        }
+        seek(end.min(data), libc::SEEK_SET)
     }
 
     /// Returns the offset of the first difference in the buffer, which holds the file from `offset` on.

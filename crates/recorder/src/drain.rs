@@ -126,7 +126,7 @@ impl Recorder {
         let closing = thread.closing.take_if(|it| it.0 == entry_sequence);
         let closed: Option<Descriptor> = closing.and_then(|it| it.1);
         let start = seen.wall.0.saturating_sub(self.began_monotonic);
-        let duration = seen.wall.1.saturating_sub(seen.wall.0);
+        let duration = seen.wall.1.saturating_sub(seen.wall.0).saturating_sub(seen.delay);
         let (result, entry) =
             (seen.result, CallEntry { native: true, number: seen.number, args: seen.args });
         if entry.number == libc::SYS_munmap && !self.is_mapped(tid, entry.args[0], entry.args[1]) {
@@ -187,7 +187,8 @@ impl Recorder {
             return;
         }
         let (mut redirected, mut stub_memory) = (None, None);
-        match self.injector.as_mut().map(|it| it.begin(tid)) {
+        let recording = self.tree.is_recording();
+        match self.injector.as_mut().filter(|_| recording).map(|it| it.begin(tid)) {
             None => {}
             Some(Ok((is_redirected, memory))) => {
                 (redirected, stub_memory) = (Some(is_redirected), memory);

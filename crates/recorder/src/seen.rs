@@ -34,6 +34,8 @@ pub struct Seen {
     pub sequence: (u64, u64),
     /// CLOCK_MONOTONIC at the start and the end, in nanoseconds.
     pub wall: (u64, u64),
+    /// Time within the call for which the thread waited for a processor, if it is known.
+    pub delay: u64,
     /// CPU time of the thread before and after the call and the work of the injected code, in nanoseconds.
     pub cpu: (u64, u64),
     /// Number.

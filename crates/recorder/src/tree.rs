@@ -49,6 +49,8 @@ pub struct Tree {
     next: u32,
     /// By node: true if it is below a root of kind tree.
     in_trees: Vec<bool>,
+    /// By node: true if a call of the recording created it.
+    created: Vec<bool>,
     trees: Vec<PathBuf>,
     /// Increases with each start and each end of a call.
     pub clock: u64,
@@ -82,6 +84,7 @@ impl Tree {
             former_order: VecDeque::new(),
             next: 0,
             in_trees: Vec::new(),
+            created: Vec::new(),
             trees: Vec::new(),
             clock: 0,
             shared,
@@ -159,6 +162,7 @@ impl Tree {
         let node = NodeId(self.next);
         self.next += 1;
         self.in_trees.push(in_tree);
+        self.created.push(false);
         let introduced = self.clock;
         let new = Known { node, in_tree, listed: false, introduced, made: false };
         if let Some(former) = self.nodes.insert(key, new) {
@@ -238,6 +242,9 @@ impl Tree {
                 if let Some(known) = self.nodes.get_mut(&key) {
                     // It begins empty.
                     (known.listed, known.made) = (true, true);
+                }
+                if let Some(created) = self.created.get_mut(node.0 as usize) {
+                    *created = true;
                 }
                 self.mark(key, NODE_LISTED);
                 (node, true)
@@ -355,6 +362,11 @@ impl Tree {
             },
             xattrs: path.map(|path| xattrs(path, key(stat))).unwrap_or_default(),
         };
+        // An unrecorded program made it in a directory of the recorded one: its entry follows the call that made the
+        // directory, and a frame has entries before events.
+        if self.created.get(parent.0 as usize).is_some_and(|it| *it) {
+            self.write(Writer::flush);
+        }
         self.write(|writer| writer.entry(&entry));
         node
     }

@@ -20,7 +20,7 @@ fn a_text_with_changes_is_imported_whole_or_is_an_error() {
         std::fs::read_dir(corpus).unwrap().flatten().map(|it| it.path()).collect();
     paths.sort();
     let seeds: Vec<Vec<u8>> = paths.iter().map(|it| std::fs::read(it).unwrap()).collect();
-    assert!(seeds.len() >= 3);
+    assert!(seeds.len() >= 4);
     let mut arbitrary = arbitrary::Arbitrary(0x9e37_79b9_7f4a_7c15);
     for count in 0..arbitrary::mutations(200, 100_000) {
         let bytes = arbitrary.mutated(&seeds);

@@ -8,10 +8,10 @@ use fsdyno_workload::memory_fs::{Inode, Outcome};
 use fsdyno_workload::replay::Section;
 use fsdyno_workload::replay::code::encode;
 use fsdyno_workload::replay::format::{OpRecord, encode_time};
-use fsdyno_workload::{Call as OpCall, FileSlot, MemoryFs, Op};
+use fsdyno_workload::{Call as OpCall, FileSlot, MemoryFs, Op, RareCall};
 
 use crate::ReplayError;
-use crate::initial::Start;
+use crate::initial::{MAX_SIZE, Start};
 use crate::order::{Access, Point, Resource, Touches, add};
 use crate::out::CompiledWriter;
 use crate::phases::Phases;
@@ -33,6 +33,9 @@ struct Thread {
     /// The time at which its last op returned, in nanoseconds.
     returned: Option<u64>,
 }
+
+/// The number of replayed calls and their recorded time in nanoseconds, by kind.
+pub type Times = BTreeMap<OpKind, (u64, u64)>;
 
 /// The second pass over a recording.
 pub struct Compiler {
@@ -57,6 +60,10 @@ pub struct Compiler {
     next_slot: u16,
     skipped: BTreeMap<Skip, u64>,
     kinds: BTreeMap<OpKind, u64>,
+    /// The recorded time of the calls that are replayed.
+    times: Times,
+    /// True if the time of the current event is already in [`Compiler::times`].
+    timed: bool,
     calls: u64,
     ops: u64,
     /// The number of calls with an op.
@@ -106,6 +113,8 @@ impl Compiler {
             next_slot: 1,
             skipped: BTreeMap::new(),
             kinds: BTreeMap::new(),
+            times: Times::new(),
+            timed: false,
             calls: 0,
             ops: 0,
             replayed: 0,
@@ -158,7 +167,7 @@ impl Compiler {
             }
             _ => {}
         }
-        self.calls += 1;
+        (self.calls, self.timed) = (self.calls + 1, false);
         match self.plans(event) {
             Ok(plans) => {
                 let before = self.ops;
@@ -229,6 +238,9 @@ impl Compiler {
         self.op.name.push(&plan.name);
         self.op.second_name.clear();
         self.op.second_name.push(&plan.other);
+        if event.errno().is_none() && self.end_of(plan.call) > MAX_SIZE {
+            return self.omit(&plan, "calls-beyond-1-PiB-of-a-file");
+        }
         let planned = self.fs.plan(&self.op);
         let mut record = OpRecord::default();
         match (&planned, event.errno()) {
@@ -275,6 +287,24 @@ impl Compiler {
         self.emit(event, plan, record)
     }
 
+    /// Returns the offset up to which a call can extend a file.
+    fn end_of(&self, call: OpCall) -> u64 {
+        let (offset, length) = match call {
+            OpCall::Write { file, payload } => {
+                let open = self.fs.open_file(0, file);
+                (open.map_or(0, |open| open.position), payload.length.into())
+            }
+            OpCall::WriteAt { offset, payload, .. } => (offset, payload.length.into()),
+            OpCall::Truncate { length, .. } | OpCall::Rare(RareCall::Truncate { length, .. }) => {
+                (0, length)
+            }
+            OpCall::Rare(RareCall::Allocate { offset, length, .. }) => (offset, length),
+            OpCall::Rare(RareCall::CopyRange { offset, length, .. }) => (offset, length.into()),
+            _ => (0, 0),
+        };
+        offset.saturating_add(length)
+    }
+
     /// Counts a call that is not replayed.
     fn omit(&mut self, plan: &Plan, reason: Skip) -> Result<(), ReplayError> {
         if let OpCall::Open { file, .. } | OpCall::Create { file, .. } = plan.call {
@@ -299,7 +329,7 @@ impl Compiler {
             self.bytes.1 = self.bytes.1.saturating_add(u64::from(payload.length));
             self.written = self.written.saturating_add(u64::from(payload.length));
         }
-        if let OpCall::Rare(fsdyno_workload::RareCall::Allocate { length, .. }) = plan.call {
+        if let OpCall::Rare(RareCall::Allocate { length, .. }) = plan.call {
             self.bytes.1 = self.bytes.1.saturating_add(length);
         }
         for change in outcome.changes {
@@ -366,6 +396,10 @@ impl Compiler {
         self.last = point;
         if let Some(kind) = plan.call.kind() {
             *self.kinds.entry(kind).or_default() += 1;
+            let (calls, time) = self.times.entry(kind).or_default();
+            let duration =
+                if std::mem::replace(&mut self.timed, true) { 0 } else { event.duration };
+            (*calls, *time) = (*calls + 1, time.saturating_add(duration));
         }
         self.ops += 1;
         self.out.op(rank, &record)
@@ -387,8 +421,8 @@ impl Compiler {
         waits
     }
 
-    /// Ends the pass; returns the length of the compiled form.
-    pub fn finish(mut self) -> Result<u64, ReplayError> {
+    /// Ends the pass; returns the length of the compiled form, and the recorded time of the replayed calls.
+    pub fn finish(mut self) -> Result<(u64, Times), ReplayError> {
         self.out.tree(Section::After, &self.fs)?;
         let facts = &mut self.out.facts;
         let mut fact = |name: String, value: u64| facts.insert(name, value.to_string());
@@ -408,7 +442,7 @@ impl Compiler {
         fact("inodes".into(), self.inodes);
         fact("longest-name".into(), self.longest_name as u64);
         fact("slots".into(), u64::from(self.next_slot));
-        self.out.finish()
+        Ok((self.out.finish()?, self.times))
     }
 }
 

@@ -3,6 +3,7 @@
 use std::collections::{HashMap, HashSet};
 use std::fs::File;
 
+use fsdyno_record::Bytes;
 use fsdyno_trace::{Call, Entry, Header, Item, Kind, NodeId, Root, Target};
 use fsdyno_workload::memory_fs::Inode;
 use fsdyno_workload::replay::Section;
@@ -26,6 +27,10 @@ const LARGE: u64 = 1 << 20;
 
 /// The maximum number of bytes that one op writes to an initial file.
 const PART: u64 = 1 << 30;
+
+/// The maximum size in bytes of a file, and of the data of all files of the tree: what a replay writes and verifies is
+/// bounded, whatever a trace says.
+pub const MAX_SIZE: u64 = 1 << 50;
 
 /// The maximum length of a symbolic link's target; a longer target is truncated.
 pub const MAX_TARGET: u64 = 900;
@@ -206,6 +211,14 @@ impl Initial {
             (false, true) => entry.allocated,
             (false, false) => entry.size,
         };
+        self.bytes = self.bytes.saturating_add(data);
+        if entry.size.max(self.bytes) > MAX_SIZE {
+            return Err(ReplayError::Limit(format!(
+                "has files of {} or more, and a replay takes {} at most",
+                Bytes(entry.size.max(self.bytes)),
+                Bytes(MAX_SIZE)
+            )));
+        }
         let class = flags::class(entry.class);
         let mut at = 0;
         while at < data {
@@ -214,7 +227,6 @@ impl Initial {
             self.make(OpCall::Write { file: FILE, payload }, path, b"")?;
             at += length;
         }
-        self.bytes = self.bytes.saturating_add(data);
         if is_sparse {
             self.make(OpCall::Truncate { file: FILE, length: entry.size }, path, b"")?;
         }

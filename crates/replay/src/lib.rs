@@ -23,6 +23,8 @@ mod phases;
 mod plan;
 mod threads;
 
+pub use compile::Times;
+
 use std::collections::HashSet;
 use std::fs::File;
 use std::io::{BufReader, Seek};
@@ -48,6 +50,14 @@ pub enum ReplayError {
 /// # Errors
 /// A trace that is damaged, or needs more threads, open files or bytes than a replay supports.
 pub fn compile(trace: &mut File, out: &mut File) -> Result<u64, ReplayError> {
+    Ok(compile_timed(trace, out)?.0)
+}
+
+/// Compiles a trace as [`compile`] does; also returns the recorded time of the calls that are replayed.
+///
+/// # Errors
+/// Same as [`compile`].
+pub fn compile_timed(trace: &mut File, out: &mut File) -> Result<(u64, Times), ReplayError> {
     let mut opened = HashSet::new();
     each(trace, |item, _| {
         if let Item::Event(event) = &item {

@@ -128,6 +128,7 @@ impl Trial<'_> {
         let counting = self.processor();
         let (mut counts_before, mut account_before) = (None, None);
         self.add_event(PhaseEventKind::Begin, index);
+        self.mark(workload, "replay-begins");
         let mut done = run_with_acks(
             &phase_run,
             self.acks.as_ref(),
@@ -141,6 +142,7 @@ impl Trial<'_> {
             &|done| mailbox.set(Word::OpsDone, ops_before + done),
         )
         .map_err(|error| failure(spec.name, &error))?;
+        self.mark(workload, "replay-ends");
         let command = self.run_command(workload, &mut done.outcome)?;
         self.add_event(PhaseEventKind::Returned, index);
         let opened = account_before.unwrap_or_default();

@@ -32,6 +32,15 @@ impl Trial<'_> {
         Ok(())
     }
 
+    /// Marks, for a recorder of this process, where the calls of a replay begin and end: by access(2) of a path that
+    /// does not exist. In the lab no one records.
+    pub(super) fn mark(&self, workload: &dyn Workload, name: &str) {
+        if workload.recording().is_some() && self.makes_calls() && self.job.plan.lab().is_none() {
+            let path = format!("/fsdyno-mark/{name}");
+            let _ = rustix::fs::access(path, rustix::fs::Access::EXISTS);
+        }
+    }
+
     /// Closes what the recorded program left open, and judges the results of a phase.
     pub(super) fn close_replay(
         &mut self,

@@ -1,6 +1,9 @@
 //! Calibrates a recording: replays it immediately on the same file system, and compares the time of its calls.
+//!
+//! A recording by BPF is compared with recordings by BPF of its replays, so that both sides are timed in the same way:
+//! from the entry of a call to its end in the kernel, without the time for which its thread waited for a processor.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::BufReader;
 use std::path::Path;
@@ -8,7 +11,7 @@ use std::process::{Command, Stdio};
 
 use fsdyno_record::{Nanos, OpKind, Trial};
 use fsdyno_report::percent;
-use fsdyno_trace::{CallKind, Item, Reader};
+use fsdyno_trace::{Call, CallKind, Item, Reader};
 
 use crate::notes::say;
 use crate::{Exit, Failure};
@@ -17,10 +20,15 @@ use crate::{Exit, Failure};
 const REPLAYS: usize = 5;
 
 /// Number of kinds of calls that are printed: those with the largest differences.
-const PRINTED: usize = 3;
+const PRINTED: usize = 6;
 
-/// Calls of a recording that are not compared: a replay makes others in their place or none, or they wait for other
-/// processes. The writes and syncs that replace stores to mapped files are counted on the side of the replay.
+/// The mark before the calls of a phase of a replay.
+const BEGINS: &[u8] = b"replay-begins";
+
+/// The mark after them.
+const ENDS: &[u8] = b"replay-ends";
+
+/// Calls in the recording of a replay that are not calls of the replayed program.
 const EXCLUDED: &[CallKind] = &[
     CallKind::Dup,
     CallKind::Chdir,
@@ -39,63 +47,72 @@ const EXCLUDED: &[CallKind] = &[
     CallKind::Mark,
 ];
 
-/// The total time of the calls by kind.
-type Times = BTreeMap<CallKind, u64>;
+/// The number of calls and their total time in nanoseconds, by kind.
+type Times = BTreeMap<CallKind, (u64, u64)>;
+
+fn total(times: &Times) -> Nanos {
+    Nanos(times.values().map(|(_, time)| time).sum())
+}
+
+fn add(times: &mut Times, kind: CallKind, (calls, time): (u64, u64)) {
+    let sum = times.entry(kind).or_default();
+    *sum = (sum.0 + calls, sum.1.saturating_add(time));
+}
 
 /// Replays a trace in a directory and prints the time of its calls relative to that in the recording.
 ///
 /// # Errors
 /// A trace that cannot be read, or a replay that fails.
-pub fn calibrate(trace: &Path, directory: &Path) -> Result<(), Failure> {
+pub fn calibrate(trace: &Path, directory: &Path, by_bpf: bool) -> Result<(), Failure> {
     let recorded = recorded(trace)?;
-    let mut replayed = replayed(trace, directory)?;
-    let total = |times: &Times| Nanos(times.values().sum());
+    let mut replayed = replayed(trace, directory, by_bpf)?;
     replayed.sort_unstable_by_key(total);
     let Some(median) = replayed.get(replayed.len() / 2) else {
-        return Err(Failure {
-            exit: Exit::TrialFailed,
-            message: "no replay succeeded".to_string(),
-        });
+        return Err(failed("no replay succeeded".to_string()));
     };
     let (recorded_time, replayed_time) = (total(&recorded), total(median));
+    let ratio = replayed_time.0 as f64 / recorded_time.0.max(1) as f64;
+    let timed = match by_bpf {
+        true => " (both timed by BPF, without waiting for a processor)",
+        false => "",
+    };
     say(&format!(
         "fsdyno: calibration in '{}', warm: the calls took {replayed_time} replayed (median of {REPLAYS}) and \
-         {recorded_time} recorded: {}; most of the difference: {}",
+         {recorded_time} recorded{timed}: {}; most of the difference: {}",
         directory.display(),
-        percent(replayed_time.0 as f64 / recorded_time.0.max(1) as f64),
+        percent(ratio),
         differences(&recorded, median).join("; "),
     ));
     Ok(())
 }
 
-/// Describes the kinds of calls whose times differ most.
-fn differences(recorded: &Times, replayed: &Times) -> Vec<String> {
-    let of = |times: &Times, kind| times.get(&kind).copied().unwrap_or(0);
-    let kinds: BTreeSet<CallKind> = recorded.keys().chain(replayed.keys()).copied().collect();
-    let mut kinds = Vec::from_iter(kinds);
-    let difference = |kind: &CallKind| of(recorded, *kind).abs_diff(of(replayed, *kind));
-    kinds.sort_by_key(|kind| std::cmp::Reverse(difference(kind)));
-    let text = |kind: &CallKind| {
-        let [recorded, replayed] = [recorded, replayed].map(|times| Nanos(of(times, *kind)));
-        format!("{} {replayed} replayed, {recorded} recorded", kind.name())
-    };
-    kinds.iter().take(PRINTED).map(text).collect()
+fn of(times: &Times, kind: &CallKind) -> (u64, u64) {
+    times.get(kind).copied().unwrap_or_default()
 }
 
-fn recorded(trace: &Path) -> Result<Times, Failure> {
-    let file = File::open(trace).map_err(|error| Failure::io("read the trace", trace, &error))?;
-    let wrong = |error: fsdyno_trace::TraceError| {
-        Failure::invalid_use(format!("'{}': {error}", trace.display()))
+/// Describes the kinds of calls whose times differ most, with the mean time of a call.
+fn differences(recorded: &Times, replayed: &Times) -> Vec<String> {
+    let mut kinds = Vec::from_iter(recorded.keys());
+    kinds
+        .sort_by_key(|kind| std::cmp::Reverse(of(recorded, kind).1.abs_diff(of(replayed, kind).1)));
+    let text = |kind| {
+        let mean = |(calls, time): (u64, u64)| Nanos(time / calls.max(1));
+        let (before, after) = (of(recorded, kind), of(replayed, kind));
+        format!("{} {} {} replayed, {} recorded", before.0, kind.name(), mean(after), mean(before))
     };
-    let mut reader = Reader::new(BufReader::new(file)).map_err(wrong)?;
+    kinds.into_iter().take(PRINTED).map(text).collect()
+}
+
+/// Returns the times of the calls in a recording that a replay makes.
+fn recorded(trace: &Path) -> Result<Times, Failure> {
+    let mut file =
+        File::open(trace).map_err(|error| Failure::io("read the trace", trace, &error))?;
+    let out = tempfile::tempfile();
+    let mut out = out.map_err(|error| Failure::io("write to", &std::env::temp_dir(), &error))?;
+    let (_, ops) = fsdyno_replay::compile_timed(&mut file, &mut out)
+        .map_err(|error| Failure::invalid_use(format!("'{}': {error}", trace.display())))?;
     let mut times = Times::new();
-    while let Some(item) = reader.item().map_err(wrong)? {
-        if let Item::Event(event) = item
-            && !EXCLUDED.contains(&event.call.kind())
-        {
-            *times.entry(event.call.kind()).or_default() += event.duration;
-        }
-    }
+    ops.into_iter().for_each(|(op, sum)| add(&mut times, kind(op), sum));
     Ok(times)
 }
 
@@ -134,8 +151,12 @@ fn kind(op: OpKind) -> CallKind {
     }
 }
 
+fn failed(message: String) -> Failure {
+    Failure { exit: Exit::TrialFailed, message }
+}
+
 /// Replays a trace, and returns the times of the calls of each replay.
-fn replayed(trace: &Path, directory: &Path) -> Result<Vec<Times>, Failure> {
+fn replayed(trace: &Path, directory: &Path, by_bpf: bool) -> Result<Vec<Times>, Failure> {
     let io = |what: &'static str, path: &Path| {
         let path = path.to_path_buf();
         move |error: std::io::Error| Failure::io(what, &path, &error)
@@ -144,30 +165,75 @@ fn replayed(trace: &Path, directory: &Path) -> Result<Vec<Times>, Failure> {
     let own = std::env::current_exe().map_err(io("find", Path::new("fsdyno")))?;
     let mut set = std::ffi::OsString::from("trace=");
     set.push(std::path::absolute(trace).map_err(io("name the trace", trace))?);
-    let ran = Command::new(own)
+    let timed = results.path().join("replays.trace");
+    let mut command = Command::new(&own);
+    if by_bpf {
+        command.args(["--quiet", "record", "--how", "bpf", "--tree"]).arg(directory);
+        command.arg("-o").arg(&timed).arg("--").arg(&own);
+    }
+    command
         .args(["--quiet", "run", "replay", "--set", "cache=warm", "--format", "json"])
         .args(["--repeat", &REPLAYS.to_string(), "--set"])
         .arg(set)
         .arg("--on")
         .arg(directory)
         .arg("--out")
-        .arg(results.path().join("results"))
-        .stdin(Stdio::null())
-        .stderr(Stdio::inherit())
-        .output()
-        .map_err(io("start", Path::new("fsdyno")))?;
-    let failed = |message: String| Failure { exit: Exit::TrialFailed, message };
+        .arg(results.path().join("results"));
+    let ran = command.stdin(Stdio::null()).stderr(Stdio::inherit()).output();
+    let ran = ran.map_err(io("start", Path::new("fsdyno")))?;
     if !ran.status.success() {
         return Err(failed(format!("the replay in '{}' failed", directory.display())));
     }
     let trials: Vec<Trial> = serde_json::from_slice(&ran.stdout)
         .map_err(|error| failed(format!("the result of the replay cannot be read: {error}")))?;
-    let times = |trial: &Trial| {
-        let mut times = Times::new();
-        for (op, it) in trial.measured.phases.iter().flat_map(|phase| &phase.ops) {
-            *times.entry(kind(*op)).or_default() += it.total_ns.0;
+    match by_bpf {
+        true => timed_by_bpf(&timed, trials.len()),
+        false => Ok(trials.iter().map(timed_by_itself).collect()),
+    }
+}
+
+/// Returns the times that a replay measured.
+fn timed_by_itself(trial: &Trial) -> Times {
+    let mut times = Times::new();
+    for (op, it) in trial.measured.phases.iter().flat_map(|phase| &phase.ops) {
+        add(&mut times, kind(*op), (it.count, it.total_ns.0));
+    }
+    times
+}
+
+/// Returns the times of the calls between the marks that a replay makes, of each of `trials` replays in a recording.
+fn timed_by_bpf(recording: &Path, trials: usize) -> Result<Vec<Times>, Failure> {
+    let io = |error| Failure::io("read", recording, &error);
+    let wrong = |error: fsdyno_trace::TraceError| {
+        failed(format!("the recording of the replay cannot be read: {error}"))
+    };
+    let file = File::open(recording).map_err(io)?;
+    let mut reader = Reader::new(BufReader::new(file)).map_err(wrong)?;
+    let (mut phases, mut inside) = (Vec::new(), false);
+    while let Some(item) = reader.item().map_err(wrong)? {
+        let Item::Event(event) = item else { continue };
+        match (&event.call, phases.last_mut()) {
+            (Call::Mark { name }, _) if name.bytes() == BEGINS => {
+                phases.push(Times::new());
+                inside = true;
+            }
+            (Call::Mark { name }, _) if name.bytes() == ENDS => inside = false,
+            (call, Some(times)) if inside && !EXCLUDED.contains(&call.kind()) => {
+                add(times, call.kind(), (1, event.duration));
+            }
+            _ => {}
         }
+    }
+    if trials == 0 || phases.is_empty() || phases.len() % trials != 0 {
+        return Err(failed(format!(
+            "the recording has {} phases of {trials} replays",
+            phases.len()
+        )));
+    }
+    let whole = |phases: &[Times]| {
+        let mut times = Times::new();
+        phases.iter().flatten().for_each(|(kind, sum)| add(&mut times, *kind, *sum));
         times
     };
-    Ok(trials.iter().map(times).collect())
+    Ok(phases.chunks(phases.len() / trials).map(whole).collect())
 }

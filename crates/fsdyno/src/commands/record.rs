@@ -128,7 +128,7 @@ pub fn run(record: &Record) -> Result<Exit, Failure> {
     print_summary(record, &recorded);
     if record.calibrate {
         let directory = record.trees.first().map_or(Path::new("."), PathBuf::as_path);
-        calibrate(&record.out, directory)?;
+        calibrate(&record.out, directory, record.how == RecordMethod::Bpf)?;
     }
     let status = recorded.status;
     let has_lost_calls = matches!(recorded.failed, Some(RecordError::Lost(_)));

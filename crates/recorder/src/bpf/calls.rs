@@ -146,7 +146,7 @@ impl Recorder {
     fn exec_ends(&mut self, tid: pid_t, it: &Record) {
         let pending = self.threads.get_mut(&tid).and_then(|it| it.pending.take());
         let Some(Pending { call, start, think, .. }) = pending else { return };
-        let duration = it.wall.1.saturating_sub(it.wall.0);
+        let duration = it.wall.1.saturating_sub(it.wall.0).saturating_sub(it.delay);
         let (thread, result) = (ThreadId(0), it.result);
         self.write(tid, Event { thread, think, start, duration, result, call });
     }
@@ -301,6 +301,7 @@ fn seen(it: Record) -> Box<Seen> {
     Box::new(Seen {
         sequence: it.wall,
         wall: it.wall,
+        delay: it.delay,
         cpu: (it.think, it.think),
         number: it.number,
         args: it.args,

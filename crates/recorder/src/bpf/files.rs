@@ -82,6 +82,7 @@ impl Programs<'_> {
             record::RESULT,
             0,
         );
+        asm.store_value(DoubleWord, R9, record::DELAY, 0);
     }
 
     /// R1 = a field of the struct task_struct that a word of the context points to; 0 if it cannot be read.
@@ -171,7 +172,7 @@ impl Programs<'_> {
     /// Makes the program at sched_switch. Context: whether the previous thread was preempted, that thread, the next.
     pub fn switch(&self) -> Vec<[u8; 8]> {
         let mut asm = Asm::default();
-        let (next, out) = (asm.label(), asm.label());
+        let (next, out, ran) = (asm.label(), asm.label(), asm.label());
         let a = &mut asm;
         a.mov(R6, R1).call(Call::Time).mov(R8, R0);
         Self::number(a, 8, self.offsets.pid);
@@ -180,11 +181,36 @@ impl Programs<'_> {
         a.mov(R7, R0);
         Self::used(a, R7, R8);
         a.store(DoubleWord, R7, state::USED, R1).store(DoubleWord, R7, state::SINCE, R8);
+        // The thread waits for a processor from now on if it was preempted or is still running (0), else from when it
+        // is woken.
+        Self::number(a, 8, self.offsets.state);
+        a.mov(R2, R1).load(DoubleWord, R1, R6, 0).op_value(Op::And, R1, 1);
+        a.store(DoubleWord, R7, state::READY, R8);
+        a.jump_if(If::Ne, R1, 0, next).jump_if(If::Eq, R2, 0, next);
+        a.store_value(DoubleWord, R7, state::READY, 0);
         a.bind_label(next);
         Self::number(a, 16, self.offsets.pid);
         a.jump_if(If::Eq, R1, 0, out).store(Word, R10, KEY, R1);
         self.lookup(a, self.maps.threads, out);
-        a.store(DoubleWord, R0, state::SINCE, R8).bind_label(out).exit();
+        a.store(DoubleWord, R0, state::SINCE, R8);
+        a.load(DoubleWord, R1, R0, state::READY).jump_if(If::Eq, R1, 0, ran);
+        a.store_value(DoubleWord, R0, state::READY, 0).jump_if_reg(If::Ge, R1, R8, ran);
+        a.op(Op::Sub, R8, R1).load(DoubleWord, R1, R0, state::DELAY).op(Op::Add, R1, R8);
+        a.store(DoubleWord, R0, state::DELAY, R1).bind_label(ran).bind_label(out).exit();
+        asm.finish()
+    }
+
+    /// Makes the program at sched_waking. Context: the thread that is woken.
+    pub fn wake(&self) -> Vec<[u8; 8]> {
+        let mut asm = Asm::default();
+        let out = asm.label();
+        let a = &mut asm;
+        a.mov(R6, R1);
+        Self::number(a, 0, self.offsets.pid);
+        a.jump_if(If::Eq, R1, 0, out).store(Word, R10, KEY, R1);
+        self.lookup(a, self.maps.threads, out);
+        a.mov(R7, R0).call(Call::Time).store(DoubleWord, R7, state::READY, R0);
+        a.bind_label(out).exit();
         asm.finish()
     }
 }

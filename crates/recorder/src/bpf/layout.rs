@@ -20,8 +20,14 @@ pub mod state {
     pub const WRITES: i16 = 56;
     /// 1 from the recording of an exec to the end of that call.
     pub const EXECS: i16 = 64;
+    /// CLOCK_MONOTONIC when the thread began to wait for a processor; 0 if it runs or sleeps.
+    pub const READY: i16 = 72;
+    /// Time for which the thread has waited for a processor.
+    pub const DELAY: i16 = 80;
+    /// The value of [`DELAY`] at the start of the current call.
+    pub const DELAY_BEFORE: i16 = 88;
     /// The length of a state in bytes.
-    pub const LENGTH: u32 = 72;
+    pub const LENGTH: u32 = 96;
 }
 
 /// Offsets in a record.
@@ -46,8 +52,10 @@ pub mod record {
     pub const ARGS: i16 = 56;
     /// The result, as a seventh argument ([`OF_RESULT`](super::OF_RESULT)).
     pub const RESULT: i16 = 104;
+    /// Time within the call for which the thread waited for a processor.
+    pub const DELAY: i16 = 112;
     /// The first part. A part has its header ([`HEADER`](super::HEADER)), then its bytes, padded to 8.
-    pub const PARTS: i16 = 112;
+    pub const PARTS: i16 = 120;
 }
 
 /// The length of the header of a part: its slot and its length in bytes, both u32.

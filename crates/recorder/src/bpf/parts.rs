@@ -111,6 +111,8 @@ pub struct Record {
     pub lost: u64,
     /// CLOCK_MONOTONIC at the start and the end.
     pub wall: (u64, u64),
+    /// Time within the call for which the thread waited for a processor.
+    pub delay: u64,
     /// CPU time of the thread outside recorded calls so far, in nanoseconds.
     pub think: u64,
     /// The number of the call.
@@ -143,6 +145,7 @@ impl Record {
             thread: int(bytes, record::THREAD)? as i32,
             lost: long(bytes, record::LOST)?,
             wall: (long(bytes, record::BEGIN)?, long(bytes, record::END)?),
+            delay: long(bytes, record::DELAY)?,
             think: long(bytes, record::THINK)?,
             number: long(bytes, record::NUMBER)? as c_long,
             args,

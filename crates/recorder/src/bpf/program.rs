@@ -32,7 +32,7 @@ pub(super) const SMALL: i16 = -16;
 pub(super) const SLOT: i16 = -24;
 pub(super) const VALUE: i16 = -32;
 pub(super) const POINTER: i16 = -40;
-pub(super) const STATE: i16 = -128;
+pub(super) const STATE: i16 = -160;
 
 /// The descriptors of the maps.
 #[derive(Clone, Copy)]
@@ -83,6 +83,7 @@ pub struct Offsets {
     pub(super) tgid: i32,
     pub(super) exit_code: i32,
     pub(super) status: i32,
+    pub(super) state: i32,
     pub(super) files: i32,
     pub(super) fdt: i32,
     pub(super) table: Window,
@@ -112,6 +113,8 @@ impl Offsets {
             tgid: task("tgid")?,
             exit_code: task("exit_code")?,
             status: task("thread_info.status")?,
+            // Renamed in Linux 5.14.
+            state: task("__state").or_else(|_| task("state"))?,
             files: task("files")?,
             fdt: btf.offset("files_struct", "fdt")?,
             table: Window::new(btf, 0, "fdtable", &["max_fds", "fd", "close_on_exec"])?,
@@ -249,6 +252,7 @@ impl Programs<'_> {
         a.store(DoubleWord, R7, state::SHAPE, R3);
         Self::think(a, R8);
         a.store(DoubleWord, R7, state::THINK, R1);
+        a.load(DoubleWord, R1, R7, state::DELAY).store(DoubleWord, R7, state::DELAY_BEFORE, R1);
         let begins = a.label();
         a.jump_if(If::Ne, R9, 0, begins);
         // The call's time does not include this program's.
@@ -259,6 +263,7 @@ impl Programs<'_> {
         self.room(a, BEGINS, 0, out);
         a.load(DoubleWord, R1, R10, SLOT).store(DoubleWord, R9, record::SHAPE, R1);
         a.store_value(DoubleWord, R9, record::RESULT, 0);
+        a.store_value(DoubleWord, R9, record::DELAY, 0);
         for (to, from) in [
             (record::BEGIN, state::BEGIN),
             (record::END, state::BEGIN),
@@ -299,6 +304,8 @@ impl Programs<'_> {
             a.load(DoubleWord, R1, R7, from).store(DoubleWord, R9, to, R1);
         }
         a.load(DoubleWord, R1, R6, 8).store(DoubleWord, R9, record::RESULT, R1);
+        a.load(DoubleWord, R1, R7, state::DELAY).load(DoubleWord, R2, R7, state::DELAY_BEFORE);
+        a.op(Op::Sub, R1, R2).store(DoubleWord, R9, record::DELAY, R1);
         a.store_value(DoubleWord, R7, state::SHAPE, 0).store_value(DoubleWord, R7, state::EXECS, 0);
         Self::args(a);
         self.parts(a);

@@ -26,6 +26,8 @@ pub struct Session {
     counters: Map,
     /// The copies of the program of each tracepoint; one copy at sched_switch, where threads cannot be preempted.
     attached: Vec<Vec<Attached>>,
+    /// The program at sched_waking. If it misses an event, a time is less exact, but no call is lost.
+    waking: Vec<Attached>,
     records: Records,
     /// Number of times that the ring had been found empty when a loss was first seen.
     lost_before: Option<u64>,
@@ -76,6 +78,7 @@ impl Session {
             let copy = |copy| Attached::new(at, &make(&Programs::new(maps, &offsets, copy)));
             (0..copies).map(copy).collect::<io::Result<Vec<_>>>()
         };
+        let waking = attach(c"sched_waking", |it| it.wake(), 1)?;
         // sys_exit before sys_enter: a call that is in progress when the last program is attached is ignored.
         let attached = vec![
             attach(c"sched_process_exit", |it| it.end(), copies)?,
@@ -90,6 +93,7 @@ impl Session {
             threads,
             counters,
             attached,
+            waking,
             records,
             lost_before: None,
             missed: 0,
@@ -134,6 +138,7 @@ impl Session {
     pub fn end(&mut self) -> u64 {
         self.missed = self.missed();
         self.attached.clear();
+        self.waking.clear();
         self.records.end();
         self.lost()
     }

@@ -200,9 +200,10 @@ impl Walk<'_> {
         let middle = if self.good { DIRECTORY } else { NameOutcome::Nothing };
         let name_outcome = self.name_outcome.filter(|_| last).unwrap_or(middle);
         let known = self.names.known(dir, name, self.begin);
-        // A call that failed may have done so before the name appeared.
+        // A call that failed may have done so before the name appeared, unless it failed because of the name.
+        let was_there = self.good || matches!(name_outcome, NameOutcome::There(_));
         let known =
-            known.filter(|_| self.good || !self.names.appeared_after(dir, name, self.begin));
+            known.filter(|_| was_there || !self.names.appeared_after(dir, name, self.begin));
         // An unrecorded program may have replaced a file by a directory.
         let leads = |it: &Key| self.names.is_directory(*it) || self.names.target(*it).is_some();
         let known = known.filter(|it| name_outcome != DIRECTORY || leads(it));
