@@ -112,9 +112,16 @@ pub fn skipped(reason: &str) {
     let _ = writeln!(std::io::stderr(), "skipped {test}: {reason}");
 }
 
-/// Runs `fsdyno run` to its end.
+/// Returns the boot mode of tests that do not test the boot: from a snapshot, which takes a third of the processor time;
+/// in the long tests cold, as users run them by default.
+pub fn boot() -> &'static str {
+    if full() { "--boot cold" } else { "--boot snapshot" }
+}
+
+/// Runs `fsdyno run` to its end in the usual boot mode ([`boot`]), unless the words have another.
 pub fn run(folder: &Path, words: &str) -> std::process::Output {
-    fsdyno(ours(), folder, &format!("run {words}")).output().unwrap()
+    let boot = if words.contains("--boot ") { "" } else { boot() };
+    fsdyno(ours(), folder, &format!("run {words} {boot}")).output().unwrap()
 }
 
 /// Returns the records of a result folder.

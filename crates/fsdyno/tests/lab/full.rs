@@ -6,6 +6,7 @@ use std::io::Write;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
+use crate::common::lab::boot;
 use crate::common::{PROGRAM, code, stderr, stdout};
 use fsdyno_lab::Cache;
 use serde_json::Value;
@@ -38,9 +39,11 @@ fn trials(folder: &Path) -> Vec<Value> {
 #[test]
 fn a_file_system_is_filled_to_enospc_verified_and_checked_clean() {
     let Some(folder) = lab() else { return };
-    let words =
-        "run capacity --size 32M --disk instant --fs ext2 --fs ext4 --set size=2000-9000 --out out";
-    let ran = fsdyno(folder.path(), words);
+    let words = format!(
+        "run capacity --size 16M --disk instant --fs ext2 --fs ext4 --set size=2000-9000 {} --out out",
+        boot()
+    );
+    let ran = fsdyno(folder.path(), &words);
     assert_eq!(code(&ran), 0, "{}", stderr(&ran));
     assert!(stdout(&ran).contains("full, ext2: "), "{}", stdout(&ran));
     for trial in trials(folder.path()) {
@@ -59,9 +62,12 @@ fn a_file_system_is_filled_to_enospc_verified_and_checked_clean() {
 #[test]
 fn bonnies_big_file_runs_on_the_device_itself_and_is_verified() {
     let Some(folder) = lab() else { return };
-    let words = "run bonnie --fs raw --fs ext2 --disk hdd-7200 --size 1G --set file-size=16M --set char=64K \
-                 --set seeks=50 --set files=0 --set gap=remount --out out";
-    let ran = fsdyno(folder.path(), words);
+    let words = format!(
+        "run bonnie --fs raw --fs ext2 --size 1G --set file-size=16M --set char=64K --set seeks=50 --set files=0 \
+         --set gap=remount {} --out out",
+        boot()
+    );
+    let ran = fsdyno(folder.path(), &words);
     assert_eq!(code(&ran), 0, "{}", stderr(&ran));
     let trials = trials(folder.path());
     let raw = trials.iter().find(|trial| trial["plan"]["label"] == "raw").unwrap();

@@ -8,19 +8,29 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
-use crate::common::{PROGRAM, code, lines, stderr, wait_until};
+use crate::common::lab::boot;
+use crate::common::{PROGRAM, code, full, lines, stderr, wait_until};
 use fsdyno_lab::Cache;
 use serde_json::Value;
 
-/// A folder with a cache of its own, which has the user's kernels and nothing else; none, said aloud,
-/// where the lab cannot run.
+/// A folder with a cache of its own, which has the user's kernels, and for some tests his snapshots, and nothing else;
+/// none, said aloud, where the lab cannot run.
 struct Lab(tempfile::TempDir);
 
 fn lab() -> Option<Lab> {
+    with_cached(&["kernels", "vmlinux"])
+}
+
+/// A lab for tests of images, which are not tests of snapshots.
+fn lab_with_snapshots() -> Option<Lab> {
+    with_cached(&["kernels", "vmlinux", "snapshots"])
+}
+
+fn with_cached(folders: &[&str]) -> Option<Lab> {
     let folder = tempfile::tempdir().unwrap();
     let cache = folder.path().join("cache/fsdyno");
     std::fs::create_dir_all(&cache).unwrap();
-    for kept in ["kernels", "vmlinux"] {
+    for kept in folders {
         std::fs::create_dir_all(Cache::of_user().unwrap().path().join(kept)).unwrap();
         std::os::unix::fs::symlink(Cache::of_user().unwrap().path().join(kept), cache.join(kept))
             .unwrap();
@@ -88,25 +98,28 @@ fn made(trial: &Value) -> bool {
 
 #[test]
 fn an_aged_disk_is_bit_identical_from_the_cache_and_newly_made() {
-    let Some(lab) = lab() else { return };
-    let full = std::env::var_os("FSDYNO_TEST").is_some_and(|which| which == "full");
-    let (kinds, size): (&[&str], _) = if full { (&ALL, "320M") } else { (&["ext4"], "160M") };
+    let Some(lab) = lab_with_snapshots() else { return };
+    let (kinds, size): (&[&str], _) = if full() { (&ALL, "320M") } else { (&["ext4"], "160M") };
     let words = format!(
-        "dirops --fs {} --set files=50 --size {size} --age fill=30%,churn=1,files=4K-128K --age none",
-        kinds.join(" --fs ")
+        "dirops --fs {} --set files=50 --size {size} {} --age fill=30%,churn=1,files=4K-128K --age none",
+        kinds.join(" --fs "),
+        boot()
     );
     for out in ["first", "cached", "anew"] {
-        // A file system that is not aged has no disk in the cache: once is enough.
+        // Once is enough for a file system that is not aged, which has a disk in the cache only if its guest is from a
+        // snapshot.
         let words = if out == "first" { words.clone() } else { words.replace(" --age none", "") };
         if out == "anew" {
             let kept = lab.kept("images");
-            assert_eq!(kept.len(), kinds.len(), "{kept:?}");
+            assert_eq!(kept.len(), kinds.len() * if full() { 1 } else { 2 }, "{kept:?}");
             kept.iter().for_each(|path| std::fs::remove_file(path).unwrap());
         }
         lab.good(&format!("{words} --out {out}"));
         for trial in lab.trials(out) {
             let aged = !trial["conditions"]["aged"].is_null();
-            assert_eq!(made(&trial), aged && out != "cached", "{out}: {}", trial["plan"]["label"]);
+            let is_prepared = aged || !full();
+            let label = &trial["plan"]["label"];
+            assert_eq!(made(&trial), is_prepared && out != "cached", "{out}: {label}");
         }
     }
     assert!(lab.records("anew") == lab.records("cached"), "a new disk and a cached one differ");
@@ -146,13 +159,13 @@ fn an_aged_disk_is_bit_identical_from_the_cache_and_newly_made() {
 /// An array, and a file system with its journal elsewhere: all their disks are one image.
 #[test]
 fn an_aged_array_is_assembled_from_the_cached_disks() {
-    let Some(lab) = lab() else { return };
-    let full = std::env::var_os("FSDYNO_TEST").is_some_and(|which| which == "full");
-    let arrays: &[&str] = if full { &["0x2", "1x2", "5x3:64K", "10x4"] } else { &["5x3:64K"] };
+    let Some(lab) = lab_with_snapshots() else { return };
+    let arrays: &[&str] = if full() { &["0x2", "1x2", "5x3:64K", "10x4"] } else { &["5x3:64K"] };
     for raid in arrays {
         let words = format!(
-            "dirops --fs ext4 --set files=50 --size 160M --raid {raid} --jobs 2 --age none \
-             --age fill=15%,churn=1,files=4K-256K"
+            "dirops --fs ext4 --set files=50 --size 160M --raid {raid} {} --jobs 2 --age none \
+             --age fill=15%,churn=1,files=4K-256K",
+            boot()
         );
         for out in ["first", "cached"] {
             lab.good(&format!("{words} --out {out}"));
@@ -167,7 +180,9 @@ fn an_aged_array_is_assembled_from_the_cached_disks() {
         let is_aged = |trial: &&Value| !trial["conditions"]["aged"].is_null();
         let [one, two] = ["first", "cached"].map(|out| lab.trials(out));
         assert_eq!((one.len(), one.iter().filter(is_aged).count()), (2, 1));
-        assert_eq!(one.iter().map(made).filter(|made| *made).count(), 1, "{raid}");
+        // Only the aged one is prepared if guests boot cold.
+        let prepared = if full() { 1 } else { 2 };
+        assert_eq!(one.iter().map(made).filter(|made| *made).count(), prepared, "{raid}");
         assert!(!two.iter().any(made), "{raid}");
         for trial in &one {
             assert_eq!(trial["measured"]["check"]["clean"], true, "{trial}");
@@ -177,7 +192,7 @@ fn an_aged_array_is_assembled_from_the_cached_disks() {
         }
         let _ = ["first", "cached"].map(|out| std::fs::remove_dir_all(lab.path().join(out)));
     }
-    if !full {
+    if !full() {
         return;
     }
     for (out, spec) in [("far", "ext4 -J device={journal}"), ("log", "xfs -l logdev={journal}")] {
@@ -195,7 +210,7 @@ fn an_aged_array_is_assembled_from_the_cached_disks() {
 #[test]
 fn a_snapshot_and_its_prepared_images_are_made_once_and_bit_identical() {
     let Some(lab) = lab() else { return };
-    let words = "dirops --fs ext3 --set files=50 --boot snapshot --repeat 2";
+    let words = "dirops --fs ext3 --set files=50 --size 512M --boot snapshot --repeat 2";
     let first = lab.good(&format!("{words} --out first"));
     assert!(
         stderr(&first).contains("booting a guest once to save a snapshot"),
@@ -206,12 +221,14 @@ fn a_snapshot_and_its_prepared_images_are_made_once_and_bit_identical() {
     let again = lab.good(&format!("{words} --out again"));
     assert!(!stderr(&again).contains("booting a guest"), "{}", stderr(&again));
     assert_eq!(lab.records("first"), lab.records("again"));
-    assert_eq!(lab.trials("first").iter().map(made).collect::<Vec<_>>(), [true, true]);
+    let seeds = lab.trials("first");
+    assert_eq!(seeds.iter().map(made).collect::<Vec<_>>(), [true, true]);
+    assert_ne!(seeds[0]["measured"], seeds[1]["measured"], "another seed gives another result");
     assert_eq!(lab.trials("again").iter().map(made).collect::<Vec<_>>(), [false, false]);
     let features = &lab.trials("again")[0]["conditions"]["features"];
     assert!(features.to_string().contains("has_journal"), "{features}");
     // A disk that mkfs refuses fails its trial with mkfs's message, and nothing is cached.
-    let words = "dirops --boot snapshot --out refused --fs";
+    let words = "dirops --size 512M --boot snapshot --out refused --fs";
     let refused = lab.fsdyno(&format!("run {words}")).arg("ext3 -b 1024 -I 2048").output().unwrap();
     assert_eq!(code(&refused), 4, "{}", stderr(&refused));
     let reason = lab.trials("refused")[0]["reason"].to_string();
@@ -240,17 +257,17 @@ fn ctrl_c_ends_the_boot_of_a_guest_that_is_to_be_saved() {
 
 #[test]
 fn a_run_that_is_killed_repeatedly_stores_the_records_of_one_that_ran_through() {
-    let Some(lab) = lab() else { return };
-    let full = std::env::var_os("FSDYNO_TEST").is_some_and(|which| which == "full");
+    let Some(lab) = lab_with_snapshots() else { return };
     let (repeats, kills): (usize, &[u64]) =
-        if full { (2, &[700, 3000, 2600, 4100]) } else { (1, &[700, 3000, 2600]) };
+        if full() { (2, &[700, 3000, 2600, 4100]) } else { (1, &[400, 1600, 1300]) };
     let words = format!(
         "dirops --fs ext4 --set files=300 --size 128M --age none --age fill=30%,churn=0,files=64K \
-         --repeat {repeats}"
+         --repeat {repeats} {}",
+        boot()
     );
     lab.good(&format!("{words} --out through"));
     lab.kept("images").iter().for_each(|path| std::fs::remove_file(path).unwrap());
-    // While the first guest boots, while a disk is made, within a trial, right after one.
+    // While the first guest begins, while a disk is made, within a trial, right after one.
     for milliseconds in kills.iter().copied() {
         let mut child = lab
             .fsdyno(&format!("run {words} --out killed"))

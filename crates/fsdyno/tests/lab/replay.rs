@@ -102,9 +102,8 @@ fn power_cuts_of_a_recording_lose_what_it_synced_without_barriers_only() {
     // A finding's file has the path of the recording, and is repeated with it.
     let findings = folder.path().join("out/findings").read_dir().unwrap().map(Result::unwrap);
     let finding = findings.map(|it| it.path()).find(|it| it.display().to_string().contains("off"));
-    let words = format!("crash --replay {}", finding.unwrap().display());
-    let output = fsdyno(ours(), folder.path(), &words).output().unwrap();
-    assert!(stderr(&output).contains("the finding is reproduced"), "{}", stderr(&output));
+    let reported = crate::crash::repeated(folder.path(), &finding.unwrap());
+    assert!(reported.contains("the finding is reproduced"), "{reported}");
 }
 
 #[test]
