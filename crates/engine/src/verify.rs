@@ -25,7 +25,6 @@ const SAMPLE_INTERVAL: u64 = 64;
 /// one.
 const LARGE_HOLE: u64 = 1 << 20;
 
-
 /// Walks everything below `root` and compares it with `tree`: kinds, sizes, bytes (depending on `mode`),
 /// and the totals, so that every lost or extra file is found. `seed` selects the sample; `tick`
 /// receives the number of entries checked, as a sign of progress.

@@ -56,9 +56,9 @@ fn speed(trial: &Trial, phase: &Phase) -> Option<DeviceSpeed> {
     }
     let medium = &trial.plan.medium;
     let disk = limits(&medium.disk()?.spec)?;
-    let (read_disks, write_disks) = medium
-        .raid()
-        .map_or((1.0, 1.0), |raid| (f64::from(raid.disks), raid.capacity_in_half_disks() as f64 / 2.0));
+    let (read_disks, write_disks) = medium.raid().map_or((1.0, 1.0), |raid| {
+        (f64::from(raid.disks), raid.capacity_in_half_disks() as f64 / 2.0)
+    });
     Some(DeviceSpeed { read: disk.read * read_disks, write: disk.write * write_disks })
 }
 

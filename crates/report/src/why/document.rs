@@ -9,7 +9,9 @@ use crate::table::{Block, Document, Legend, Table};
 /// An explained trial: its sentences, its requests by structure, and the functions that it executed.
 pub fn document(explained: &Explained, other: Option<&Explained>) -> Document {
     let mut out = Document(vec![Block::Title(sanitize(&title(explained, other)))]);
-    out.items(sentences::sentences(explained, other).iter().map(|sentence| sanitize(sentence)).collect());
+    out.items(
+        sentences::sentences(explained, other).iter().map(|sentence| sanitize(sentence)).collect(),
+    );
     if explained.account.is_some() {
         for place in rows::places(explained) {
             let title = sanitize(&place.place);
