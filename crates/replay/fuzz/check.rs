@@ -38,7 +38,7 @@ pub fn check(bytes: &[u8]) {
         }
     }
     for (phase, spec) in work.phases().iter().enumerate() {
-        let ranks = spec.threads.of(1);
+        let ranks = spec.threads.count_of(1);
         let count = |rank| {
             let mut source = work.ops(phase, Share { rank, ranks });
             std::iter::from_fn(|| source.next(&mut Op::default()).then_some(())).count() as u64

@@ -99,7 +99,7 @@ impl Venue for RanksVenue {
         watch: &mut dyn FnMut(&Progress) -> Watch,
     ) -> Result<FinishedTrial, VenueError> {
         let (started, begin) = (clock::now(), Instant::now());
-        let input = self.inputs.of(&job.plan.workload)?;
+        let input = self.inputs.for_workload(&job.plan.workload)?;
         let directory = Directory::create(directory(&job.plan)?)?;
         let mount = mount_table::mount_of_file(directory.root().as_fd());
         let mount = mount.map_err(VenueError::io("read /proc/self/mountinfo"))?;

@@ -33,7 +33,7 @@ pub(super) fn contents_of(
 
 /// Returns the type of the file system of a directory.
 pub(super) fn mounted(root: &OwnedFd) -> Result<String, Trouble> {
-    let mount = mount_table::of_file(root.as_fd())
+    let mount = mount_table::mount_of_file(root.as_fd())
         .map_err(|error| Trouble::plain(format!("read /proc/self/mountinfo: {error}")))?;
     Ok(mount.map(|mount| mount.kind).unwrap_or_default())
 }

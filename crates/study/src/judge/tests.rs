@@ -286,7 +286,7 @@ fn one_seed_must_keep_its_margin_and_reports_it() {
         judged(10.4).why
     );
     let study_text = study(&claim_by("10%", "C", &check));
-    let judged_claims = claims(&judged_claims, trials(&[("ext4", &[10.0]), ("xfs", &[10.6])]));
+    let judged_claims = claims(&study_text, trials(&[("ext4", &[10.0]), ("xfs", &[10.6])]));
     assert_eq!(judged_claims[0].verdict, Verdict::Undecided);
 }
 

@@ -133,7 +133,7 @@ const ABSENT: &[(&str, &str)] = &[
 /// Returns the reason why `fsdyno crash` lacks an option of `fsdyno run`.
 pub fn reason_absent(option: &str) -> Option<&'static str> {
     let axis_reason = Axis::of(option).and_then(|axis| match axis.crash {
-        CrashSupport::Lacks(reason) => Some(reason),
+        CrashSupport::Unsupported(reason) => Some(reason),
         CrashSupport::One | CrashSupport::Many => None,
     });
     axis_reason
