@@ -17,9 +17,30 @@ pub struct Clients<'a> {
     pub trials: &'a [Trial],
 }
 
-/// Kernel threads that work for both sides, or for the network between them: pooled workers send and receive RPC for
-/// clients and write back for the server; the others serve interrupts.
+/// The side that a kernel thread works for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Side {
+    Clients,
+    Server,
+    Common,
+}
+
+/// Kernel threads that work for both sides, or for the network between them: pooled workers send and receive for clients
+/// and write back for the server; the SMB server does all its work in them. The others serve interrupts.
 const COMMON: &[&str] = &["kworker", "ksoftirqd", "rcu_preempt", "rcu_sched", "migration"];
+
+/// Kernel threads of clients: the SMB client's receivers.
+const OF_CLIENTS: &[&str] = &["cifsd"];
+
+impl Side {
+    fn of(thread: &str) -> Side {
+        match thread {
+            name if COMMON.contains(&name) => Side::Common,
+            name if OF_CLIENTS.contains(&name) => Side::Clients,
+            _ => Side::Server,
+        }
+    }
+}
 
 /// A phase of a trial: one point of a curve over the number of clients.
 struct Point<'a> {
@@ -46,10 +67,14 @@ impl Point<'_> {
         self.phase.durable_ns.or(self.phase.synced_ns).unwrap_or(self.phase.returned_ns)
     }
 
-    fn kernel_cpu(&self, common: bool) -> Nanos {
+    fn kernel_cpu(&self, side: Side) -> Nanos {
         let named = self.phase.kernel_cpu_ns.iter();
-        let named = named.filter(|(name, _)| COMMON.contains(&name.as_str()) == common);
+        let named = named.filter(|(name, _)| Side::of(name) == side);
         named.fold(Nanos(0), |sum, (_, time)| sum + *time)
+    }
+
+    fn clients_cpu(&self) -> Nanos {
+        self.phase.cpu_ns + self.kernel_cpu(Side::Clients)
     }
 
     fn instrument(&self) -> Nanos {
@@ -58,7 +83,8 @@ impl Point<'_> {
     }
 
     fn idle(&self) -> Nanos {
-        let busy = self.phase.cpu_ns + self.kernel_cpu(true) + self.kernel_cpu(false);
+        let busy =
+            self.clients_cpu() + self.kernel_cpu(Side::Server) + self.kernel_cpu(Side::Common);
         self.length() - (busy + self.instrument())
     }
 
@@ -117,12 +143,12 @@ fn table(trials: &[Trial]) -> Option<Table> {
         Column::number("scaling", |it: &Point<'_>| it.scaling.ratio.map(format_scaled).unwrap_or_default())
             .means("the rate over that with the fewest clients"),
         Column::words("knee", |it: &Point<'_>| it.scaling.mark().to_string()).means(scaling::KNEE),
-        Column::number("clients' CPU", |it: &Point<'_>| it.share(it.phase.cpu_ns))
+        Column::number("clients' CPU", |it: &Point<'_>| it.share(it.clients_cpu()))
             .means("part of the time until durable in which the guest's one processor ran the threads that issue operations, with their part of the client's code and of interrupts"),
-        Column::number("server's CPU", |it: &Point<'_>| it.share(it.kernel_cpu(false)))
-            .means("the same for nfsd and the threads of the server's file system"),
-        Column::number("common CPU", |it: &Point<'_>| it.share(it.kernel_cpu(true)))
-            .means("the same for pooled kernel workers (RPC of both sides, write-back) and for interrupts"),
+        Column::number("server's CPU", |it: &Point<'_>| it.share(it.kernel_cpu(Side::Server)))
+            .means("the same for threads of the server (nfsd, ksmbd) and of its file system"),
+        Column::number("common CPU", |it: &Point<'_>| it.share(it.kernel_cpu(Side::Common)))
+            .means("the same for pooled kernel workers (RPC of both sides, write-back, the work of an SMB server) and for interrupts"),
         Column::number("instrument", |it: &Point<'_>| it.share(it.instrument()))
             .means("the same for fsdyno itself: mostly the modelled disk's server"),
         Column::number("idle", |it: &Point<'_>| it.share(it.idle()))
@@ -167,9 +193,9 @@ impl Output for Clients<'_> {
             Column::words("knee", |it: &Point<'_>| it.scaling.knee.to_string()),
             time("returned_ns", |it| it.phase.returned_ns),
             time("length_ns", |it| it.length()),
-            time("clients_cpu_ns", |it| it.phase.cpu_ns),
-            time("server_cpu_ns", |it| it.kernel_cpu(false)),
-            time("common_cpu_ns", |it| it.kernel_cpu(true)),
+            time("clients_cpu_ns", |it| it.clients_cpu()),
+            time("server_cpu_ns", |it| it.kernel_cpu(Side::Server)),
+            time("common_cpu_ns", |it| it.kernel_cpu(Side::Common)),
             time("instrument_cpu_ns", |it| it.instrument()),
             time("idle_ns", |it| it.idle()),
         ];
@@ -184,8 +210,8 @@ impl Output for Clients<'_> {
                     "trial_id": it.trial.trial_id, "label": it.trial.plan.label, "seed": it.trial.seed,
                     "network": it.network, "phase": it.phase.name, "clients": it.clients,
                     "ops_per_s": it.rate, "knee": it.scaling.knee, "length_ns": it.length(),
-                    "clients_cpu_ns": it.phase.cpu_ns, "server_cpu_ns": it.kernel_cpu(false),
-                    "common_cpu_ns": it.kernel_cpu(true), "instrument_cpu_ns": it.instrument(),
+                    "clients_cpu_ns": it.clients_cpu(), "server_cpu_ns": it.kernel_cpu(Side::Server),
+                    "common_cpu_ns": it.kernel_cpu(Side::Common), "instrument_cpu_ns": it.instrument(),
                     "idle_ns": it.idle(),
                 })
             })
@@ -224,10 +250,17 @@ mod tests {
         let trials = [trial(2, 900_000_000)];
         let one = phases(&trials).remove(0);
         assert_eq!(
-            (one.kernel_cpu(false), one.kernel_cpu(true)),
-            (Nanos(350_000_000), Nanos(100_000_000))
+            [one.clients_cpu(), one.kernel_cpu(Side::Server), one.kernel_cpu(Side::Common)],
+            [200_000_000, 350_000_000, 100_000_000].map(Nanos)
         );
         assert_eq!((one.idle(), one.scaling.ratio), (Nanos(350_000_000), None));
+        let mut trials = trials;
+        let named = &mut trials[0].measured.phases[0].kernel_cpu_ns;
+        named.extend([("ksmbd", 1), ("cifsd", 20)].map(|(name, ns)| (name.into(), Nanos(ns))));
+        let of_smb = phases(&trials).remove(0);
+        assert_eq!(of_smb.clients_cpu(), Nanos(200_000_020));
+        assert_eq!(of_smb.kernel_cpu(Side::Server), Nanos(350_000_001));
+        assert_eq!(of_smb.idle(), Nanos(349_999_979));
     }
 
     #[test]
