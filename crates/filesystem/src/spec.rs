@@ -1,7 +1,8 @@
 //! The grammar of a file system spec: `[NAME=]KIND [mkfs options...] [@ mount,options]`.
 //!
 //! Three kinds have a colon after their name instead: `overlayfs[,option...]:SPEC`, mounted over another file system;
-//! `nfs:SPEC` and `smb:SPEC`, which share a different one over a network; and `fuse: [MKFS... ;] COMMAND...`, mounted by a command.
+//! `nfs:SPEC` and `smb:SPEC`, which share a different one over a network; and `fuse: [MKFS... ;] COMMAND...`,
+//! mounted by a command.
 
 use std::fmt;
 use std::str::FromStr;

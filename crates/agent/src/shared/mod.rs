@@ -1,5 +1,5 @@
-//! Shares a file system over a modelled network: a server of the kernel and its clients in one guest, each client in its
-//! own network namespace.
+//! Shares a file system over a modelled network: a server of the kernel and its clients in one guest, each client in
+//! its own network namespace.
 
 mod netlink;
 mod network;
