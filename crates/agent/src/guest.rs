@@ -26,7 +26,7 @@ use crate::sampler::Sampler;
 use crate::serve_disk::{self, Regions, Served, Shared};
 use crate::stuck::{self, Stuck};
 use crate::target::{Formatted, Medium, ModelledDisk};
-use crate::{entropy, kernel_log, nfs, process, recover, trial};
+use crate::{entropy, kernel_log, process, recover, shared, trial};
 
 const MOUNT_POINT: &str = "/mnt";
 
@@ -178,7 +178,7 @@ fn target(job: &Job, mailbox: Mailbox<'static>) -> io::Result<Formatted> {
     let disks = disks(job, lab, mailbox)?;
     let scheduler = lab.scheduler.clone();
     let shared = match filesystem.is_shared() {
-        true => Some(nfs::Shared::of(lab, &filesystem.mount_options, MOUNT_POINT.as_ref())?),
+        true => Some(shared::Shared::of(lab, &filesystem, MOUNT_POINT.as_ref())?),
         false => None,
     };
     let target =

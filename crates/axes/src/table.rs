@@ -52,7 +52,7 @@ pub const AXES: &[Axis] = &[
         value_name: "[NAME=]SPEC",
         help: "A file system with its mkfs and mount options: '[NAME=]KIND [mkfs options] [@ mount,options]'. May be \
                repeated; plain names may be separated by commas (ext4,xfs). 'overlayfs[,options]:SPEC' is an overlay \
-               over SPEC; 'nfs:SPEC [@ NFS options]' is SPEC on a server with clients; 'fuse: [MKFS ... ;] COMMAND ... {device} {mount}' is any FUSE file system, given by its \
+               over SPEC; 'nfs:SPEC' or 'smb:SPEC' is SPEC on a server with clients; 'fuse: [MKFS ... ;] COMMAND ... {device} {mount}' is any FUSE file system, given by its \
                command [default: ext4; with --on model: all three models; with a directory: the file system that it is on]",
         many: true,
         joined: true,
@@ -377,7 +377,7 @@ pub const AXES: &[Axis] = &[
     Axis {
         key: "clients",
         value_name: "N",
-        help: "The number of clients that mount a file system 'nfs:SPEC', each with --threads threads; may be repeated, \
+        help: "The number of clients that mount a file system 'nfs:SPEC' or 'smb:SPEC', each with --threads threads; may be repeated, \
                or several numbers separated by commas (1,2,4,8); server, clients and network share the guest's one \
                processor",
         default: "1",
@@ -403,7 +403,7 @@ pub const AXES: &[Axis] = &[
     Axis {
         key: "network",
         value_name: "NAME|FILE",
-        help: "The modelled network between the clients and the server of a file system 'nfs:SPEC': a name from `fsdyno \
+        help: "The modelled network between the clients and the server of a file system 'nfs:SPEC' or 'smb:SPEC': a name from `fsdyno \
                list networks`, or a file (FILE.toml); may be repeated, or several separated by commas",
         default: fsdyno_network::DEFAULT,
         many: true,

@@ -33,6 +33,7 @@ const FILES: &[(&str, &str)] = &[
     ("tmpfs", include_str!("../../../catalog/filesystems/tmpfs.toml")),
     ("overlayfs", include_str!("../../../catalog/filesystems/overlayfs.toml")),
     ("nfs", include_str!("../../../catalog/filesystems/nfs.toml")),
+    ("smb", include_str!("../../../catalog/filesystems/smb.toml")),
     ("fuse2fs", include_str!("../../../catalog/filesystems/fuse2fs.toml")),
     ("fuse", include_str!("../../../catalog/filesystems/fuse.toml")),
     ("raw", include_str!("../../../catalog/filesystems/raw.toml")),

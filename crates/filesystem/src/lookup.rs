@@ -65,7 +65,7 @@ mod tests {
         magics.dedup();
         assert_eq!(magics.len(), count);
         assert!(
-            foreign_filesystems().len() > 19
+            foreign_filesystems().len() > 18
                 && foreign_filesystems().keys().all(|name| catalog::get(name).is_err())
         );
     }

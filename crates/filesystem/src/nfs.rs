@@ -1,9 +1,13 @@
-//! NFS over another file system: the options of a spec that belong to the clients and the export, and their values.
+//! NFS over another file system: the options of its export, and its versions.
 
-use crate::{SpecError, catalog};
+use crate::SpecError;
+use crate::shared::{self, Protocol};
 
 /// The name of NFS in the catalog.
 pub use fsdyno_record::plan::NFS;
+
+/// NFS.
+pub(crate) const PROTOCOL: Protocol = Protocol { name: NFS, server_options: EXPORT, check };
 
 /// Options of the export, as exports(5) names them.
 const EXPORT: &[&str] = &["sync", "async"];
@@ -11,36 +15,15 @@ const EXPORT: &[&str] = &["sync", "async"];
 /// The protocol version for a spec that names none: the newest.
 pub const DEFAULT_VERSION: &str = "4.2";
 
-/// Reports whether an option after the `@` belongs to NFS or its export rather than to the server's file system.
-pub fn is_nfs_option(option: &str) -> bool {
-    let name = option.split('=').next().unwrap_or(option);
-    let known = catalog::get(NFS).ok().map(catalog::Filesystem::known);
-    EXPORT.contains(&option)
-        || known.is_some_and(|known| {
-            known.mount.iter().any(|own| own == name)
-                || known.refused.contains_key(&format!("mount {name}"))
-        })
-}
-
 /// Returns the protocol version that mount options select.
 pub fn version<'a>(options: impl DoubleEndedIterator<Item = &'a str>) -> &'a str {
-    let mut values = options.rev().filter_map(|option| {
-        option.strip_prefix("vers=").or_else(|| option.strip_prefix("nfsvers="))
-    });
-    values.next().unwrap_or(DEFAULT_VERSION)
+    shared::last_value(options, &["vers", "nfsvers"]).unwrap_or(DEFAULT_VERSION)
 }
 
-/// Checks the options of clients and export together; each is also checked individually, as for other file systems.
-pub(crate) fn check(options: &[String]) -> Result<(), SpecError> {
+fn check(options: &[String]) -> Result<(), SpecError> {
     if EXPORT.iter().all(|word| options.iter().any(|option| option == word)) {
         let problem = "an export cannot be both sync and async";
         return Err(SpecError::new(problem, "specify only one of them; the default is sync"));
-    }
-    if let Some(word) = options.iter().find(|option| option.chars().any(char::is_whitespace)) {
-        return Err(SpecError::new(
-            format!("the mount option '{word}' contains white space"),
-            "remove it",
-        ));
     }
     Ok(())
 }
@@ -48,7 +31,7 @@ pub(crate) fn check(options: &[String]) -> Result<(), SpecError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Context, Spec};
+    use crate::{Context, Spec, catalog};
 
     fn plan(text: &str) -> Result<fsdyno_record::plan::FilesystemPlan, String> {
         let spec = Spec::parse(text).map_err(|error| error.to_string())?;

@@ -5,7 +5,7 @@ use fsdyno_record::plan::{BelowPlan, FilesystemPlan, RaidPlan};
 use crate::catalog::{self, Addition, Backing, Filesystem, Journal};
 use crate::options::{self, Item};
 use crate::period::PeriodSettings;
-use crate::{Spec, SpecError, nfs, version};
+use crate::{Spec, SpecError, shared, version};
 
 /// The environment in which the commands will run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -112,8 +112,8 @@ impl Filesystem {
             let problem = format!("{} cannot be mounted over {}: {why}", self.name, below.kind);
             return Err(SpecError::new(problem, "use another lower file system, such as ext4"));
         }
-        if self.name == nfs::NFS {
-            nfs::check(&spec.mount)?;
+        if let Some(protocol) = shared::protocol(&self.name) {
+            protocol.check(&spec.mount)?;
         }
         let made = lower.plan(below, context, tool)?;
         let below = BelowPlan {

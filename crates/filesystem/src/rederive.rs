@@ -154,6 +154,9 @@ mod tests {
                 Backing::Filesystem if kind.name == crate::nfs::NFS => {
                     "nfs:ext4 -I 128 @ vers=3,noatime".to_string()
                 }
+                Backing::Filesystem if kind.name == crate::smb::SMB => {
+                    "smb:ext4 -I 128 @ vers=3.0,oplocks=no,noatime".to_string()
+                }
                 Backing::Filesystem => format!("{},volatile:ext4 -I 128 @ noatime", kind.name),
                 Backing::Device | Backing::Memory => kind.name.clone(),
             };

@@ -1,7 +1,8 @@
 //! The grammar of a file system spec: `[NAME=]KIND [mkfs options...] [@ mount,options]`.
 //!
 //! Three kinds have a colon after their name instead: `overlayfs[,option...]:SPEC`, mounted over another file system;
-//! `nfs:SPEC`, which shares a different one over a network; and `fuse: [MKFS... ;] COMMAND...`, mounted by a command.
+//! `nfs:SPEC` and `smb:SPEC`, which share a different one over a network; and `fuse: [MKFS... ;] COMMAND...`,
+//! mounted by a command.
 
 use std::fmt;
 use std::str::FromStr;
@@ -10,7 +11,7 @@ use fsdyno_record::suggest;
 
 use crate::catalog::{self, Backing};
 use crate::words::{self, Word};
-use crate::{SpecError, mount, nfs};
+use crate::{SpecError, mount, shared};
 
 /// A parsed file system spec, such as `far=ext4 -J size=64 @ data=writeback,noatime`.
 ///
@@ -73,7 +74,8 @@ impl Spec {
     /// Returns the text of the spec without its label.
     pub fn unlabelled(&self) -> String {
         let mut text = self.kind.clone();
-        if let Some(below) = self.below.as_ref().filter(|_| self.kind == nfs::NFS) {
+        if let Some(below) = self.below.as_ref().filter(|_| shared::protocol(&self.kind).is_some())
+        {
             let mount = self.mount.iter().chain(&below.mount).cloned().collect();
             let below = Spec { mount, ..Spec::clone(below) };
             return format!("{text}:{}", below.unlabelled());
@@ -179,11 +181,11 @@ fn parse_with_colon(head: &Word, remaining: &[Word]) -> Result<Spec, SpecError> 
                 empty("file system", &hint)
             })?;
             let mut below = parse_plain(first, remaining)?;
-            if spec.kind == nfs::NFS {
-                let (client_options, server_options) =
-                    below.mount.into_iter().partition(|option| nfs::is_nfs_option(option));
-                below.mount = server_options;
-                spec.mount.extend::<Vec<String>>(client_options);
+            if let Some(protocol) = shared::protocol(&spec.kind) {
+                let (own, lower) =
+                    below.mount.into_iter().partition(|option| protocol.has_option(option));
+                below.mount = lower;
+                spec.mount.extend::<Vec<String>>(own);
             }
             spec.below = Some(Box::new(below));
         }
@@ -195,7 +197,7 @@ fn parse_with_colon(head: &Word, remaining: &[Word]) -> Result<Spec, SpecError> 
         }
         _ => {
             let problem = format!("'{}:' does not begin a spec", head.text);
-            let hint = "only overlayfs[,option...], nfs and fuse take a colon";
+            let hint = "only overlayfs[,option...], nfs, smb and fuse take a colon";
             return Err(SpecError::at(head.column, problem, hint));
         }
     }

@@ -17,9 +17,30 @@ pub struct Clients<'a> {
     pub trials: &'a [Trial],
 }
 
-/// Kernel threads that work for both sides, or for the network between them: pooled workers send and receive RPC for
-/// clients and write back for the server; the others serve interrupts.
+/// The side that a kernel thread works for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Side {
+    Clients,
+    Server,
+    Common,
+}
+
+/// Kernel threads that work for both sides, or for the network between them: pooled workers send and receive for clients
+/// and write back for the server; the SMB server does all its work in them. The others serve interrupts.
 const COMMON: &[&str] = &["kworker", "ksoftirqd", "rcu_preempt", "rcu_sched", "migration"];
+
+/// Kernel threads of clients: the SMB client's receivers.
+const OF_CLIENTS: &[&str] = &["cifsd"];
+
+impl Side {
+    fn of(thread: &str) -> Side {
+        match thread {
+            name if COMMON.contains(&name) => Side::Common,
+            name if OF_CLIENTS.contains(&name) => Side::Clients,
+            _ => Side::Server,
+        }
+    }
+}
 
 /// A phase of a trial: one point of a curve over the number of clients.
 struct Point<'a> {
@@ -47,10 +68,14 @@ impl Point<'_> {
         self.phase.durable_ns.or(self.phase.synced_ns).unwrap_or(self.phase.returned_ns)
     }
 
-    fn kernel_cpu(&self, common: bool) -> Nanos {
-        let threads = self.phase.kernel_cpu_ns.iter();
-        let threads = threads.filter(|(name, _)| COMMON.contains(&name.as_str()) == common);
-        threads.fold(Nanos(0), |sum, (_, time)| sum + *time)
+    fn kernel_cpu(&self, side: Side) -> Nanos {
+        let named = self.phase.kernel_cpu_ns.iter();
+        let named = named.filter(|(name, _)| Side::of(name) == side);
+        named.fold(Nanos(0), |sum, (_, time)| sum + *time)
+    }
+
+    fn clients_cpu(&self) -> Nanos {
+        self.phase.cpu_ns + self.kernel_cpu(Side::Clients)
     }
 
     fn instrument(&self) -> Nanos {
@@ -59,7 +84,8 @@ impl Point<'_> {
     }
 
     fn idle(&self) -> Nanos {
-        let busy = self.phase.cpu_ns + self.kernel_cpu(true) + self.kernel_cpu(false);
+        let busy =
+            self.clients_cpu() + self.kernel_cpu(Side::Server) + self.kernel_cpu(Side::Common);
         self.length() - (busy + self.instrument())
     }
 
@@ -119,12 +145,12 @@ fn table(trials: &[Trial]) -> Option<Table> {
         Column::number("scaling", |point: &Point<'_>| point.scaling.ratio.map(format_scaled).unwrap_or_default())
             .means("the rate over that with the fewest clients"),
         Column::words("knee", |point: &Point<'_>| point.scaling.mark().to_string()).means(scaling::KNEE),
-        Column::number("clients' CPU", |point: &Point<'_>| point.share(point.phase.cpu_ns))
+        Column::number("clients' CPU", |point: &Point<'_>| point.share(point.clients_cpu()))
             .means("part of the time until durable in which the guest's one processor ran the threads that issue operations, with their part of the client's code and of interrupts"),
-        Column::number("server's CPU", |point: &Point<'_>| point.share(point.kernel_cpu(false)))
-            .means("the same for nfsd and the threads of the server's file system"),
-        Column::number("common CPU", |point: &Point<'_>| point.share(point.kernel_cpu(true)))
-            .means("the same for pooled kernel workers (RPC of both sides, write-back) and for interrupts"),
+        Column::number("server's CPU", |point: &Point<'_>| point.share(point.kernel_cpu(Side::Server)))
+            .means("the same for threads of the server (nfsd, ksmbd) and of its file system"),
+        Column::number("common CPU", |point: &Point<'_>| point.share(point.kernel_cpu(Side::Common)))
+            .means("the same for pooled kernel workers (RPC of both sides, write-back, the work of an SMB server) and for interrupts"),
         Column::number("instrument", |point: &Point<'_>| point.share(point.instrument()))
             .means("the same for fsdyno itself: mostly the modelled disk's server"),
         Column::number("idle", |point: &Point<'_>| point.share(point.idle()))
@@ -169,9 +195,9 @@ impl Output for Clients<'_> {
             Column::words("knee", |point: &Point<'_>| point.scaling.knee.to_string()),
             time("returned_ns", |point| point.phase.returned_ns),
             time("length_ns", |point| point.length()),
-            time("clients_cpu_ns", |point| point.phase.cpu_ns),
-            time("server_cpu_ns", |point| point.kernel_cpu(false)),
-            time("common_cpu_ns", |point| point.kernel_cpu(true)),
+            time("clients_cpu_ns", |point| point.clients_cpu()),
+            time("server_cpu_ns", |point| point.kernel_cpu(Side::Server)),
+            time("common_cpu_ns", |point| point.kernel_cpu(Side::Common)),
             time("instrument_cpu_ns", |point| point.instrument()),
             time("idle_ns", |point| point.idle()),
         ];
@@ -186,8 +212,8 @@ impl Output for Clients<'_> {
                     "trial_id": point.trial.trial_id, "label": point.trial.plan.label, "seed": point.trial.seed,
                     "network": point.network, "phase": point.phase.name, "clients": point.clients,
                     "ops_per_s": point.rate, "knee": point.scaling.knee, "length_ns": point.length(),
-                    "clients_cpu_ns": point.phase.cpu_ns, "server_cpu_ns": point.kernel_cpu(false),
-                    "common_cpu_ns": point.kernel_cpu(true), "instrument_cpu_ns": point.instrument(),
+                    "clients_cpu_ns": point.clients_cpu(), "server_cpu_ns": point.kernel_cpu(Side::Server),
+                    "common_cpu_ns": point.kernel_cpu(Side::Common), "instrument_cpu_ns": point.instrument(),
                     "idle_ns": point.idle(),
                 })
             })
@@ -226,10 +252,17 @@ mod tests {
         let trials = [trial(2, 900_000_000)];
         let one = phases(&trials).remove(0);
         assert_eq!(
-            (one.kernel_cpu(false), one.kernel_cpu(true)),
-            (Nanos(350_000_000), Nanos(100_000_000))
+            [one.clients_cpu(), one.kernel_cpu(Side::Server), one.kernel_cpu(Side::Common)],
+            [200_000_000, 350_000_000, 100_000_000].map(Nanos)
         );
         assert_eq!((one.idle(), one.scaling.ratio), (Nanos(350_000_000), None));
+        let mut trials = trials;
+        let named = &mut trials[0].measured.phases[0].kernel_cpu_ns;
+        named.extend([("ksmbd", 1), ("cifsd", 20)].map(|(name, ns)| (name.into(), Nanos(ns))));
+        let of_smb = phases(&trials).remove(0);
+        assert_eq!(of_smb.clients_cpu(), Nanos(200_000_020));
+        assert_eq!(of_smb.kernel_cpu(Side::Server), Nanos(350_000_001));
+        assert_eq!(of_smb.idle(), Nanos(349_999_979));
     }
 
     #[test]

@@ -18,9 +18,9 @@ use super::mounting::Mounting;
 use super::userspace::Workers;
 use super::{Medium, ModelledDisk, Target, WrittenAt, array};
 use crate::account::{self, Instruments};
-use crate::nfs;
 use crate::proven::HeldDevice;
 use crate::serve_disk::Shared;
+use crate::shared;
 
 /// A file system created for a trial.
 pub struct Formatted {
@@ -41,7 +41,7 @@ pub struct Formatted {
     pub(super) root: Option<OwnedFd>,
     pub(super) mounted: bool,
     /// The clients and the network over which it is shared, if it is.
-    pub(super) shared: Option<nfs::Shared>,
+    pub(super) shared: Option<shared::Shared>,
     /// The processes that do its work, if the kernel does not.
     pub(super) workers: Workers,
     /// True once mkfs has run, possibly in a different guest.
@@ -89,7 +89,7 @@ impl Formatted {
     }
 
     /// Returns the same target, shared over a network if there is one.
-    pub fn shared(self, shared: Option<nfs::Shared>) -> Formatted {
+    pub fn shared(self, shared: Option<shared::Shared>) -> Formatted {
         Formatted { shared, ..self }
     }
 
@@ -205,7 +205,7 @@ impl Target for Formatted {
     }
 
     fn roots(&self) -> Vec<BorrowedFd<'_>> {
-        match self.shared.as_ref().map(nfs::Shared::roots) {
+        match self.shared.as_ref().map(shared::Shared::roots) {
             Some(roots) if !roots.is_empty() => roots,
             _ => vec![self.root()],
         }

@@ -99,11 +99,11 @@ impl Mounting {
                  about a kernel is judged by it. What the process holds cannot be read, so nothing \
                  is called durable; its CPU time is named 'fuse'"
             )),
-            Mounting::Shared { .. } => notes.push(
-                "server, clients and network of NFS were in one guest and shared its one processor: a rate is \
-                 that of all of them together, and none of them alone could be that slow"
-                    .to_string(),
-            ),
+            Mounting::Shared { .. } => notes.push(format!(
+                "server, clients and network of {} were in one guest and shared its one processor: a rate is \
+                 that of all of them together, and none of them alone could be that slow",
+                kind.to_uppercase()
+            )),
             Mounting::Device | Mounting::Memory | Mounting::Over { .. } => {}
         }
         if self.in_memory() {

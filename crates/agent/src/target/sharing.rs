@@ -7,10 +7,10 @@ use std::path::PathBuf;
 use fsdyno_record::plan::BelowPlan;
 
 use super::formatted::Formatted;
-use crate::nfs;
+use crate::shared;
 
 impl Formatted {
-    /// Mounts the file system (from its pool, if any), exports it over NFS, and mounts it for each client.
+    /// Mounts the file system (from its pool, if any), serves it over a network, and mounts it for each client.
     pub(super) fn mount_shared(&mut self, below: &BelowPlan) -> io::Result<()> {
         let server_mount = self.place_below();
         fs::create_dir_all(&server_mount)?;
@@ -39,12 +39,12 @@ impl Formatted {
 
     /// Syncs the mounts of all clients, and then the server's file system.
     pub(super) fn sync_shared(&self) -> io::Result<()> {
-        self.shared.as_ref().map_or(Ok(()), nfs::Shared::sync)?;
+        self.shared.as_ref().map_or(Ok(()), shared::Shared::sync)?;
         Ok(rustix::fs::syncfs(File::open(self.place_below())?)?)
     }
 
     /// Returns the mount point at which the file system is accessed; that of the first client, if clients share it.
     pub(super) fn access_path(&self) -> PathBuf {
-        self.shared.as_ref().map_or(self.mount_point.clone(), nfs::Shared::first)
+        self.shared.as_ref().map_or(self.mount_point.clone(), shared::Shared::first)
     }
 }

@@ -1,6 +1,6 @@
 //! Builds and checks the rows of devices of this host: one per file system.
 
-use fsdyno_filesystem::{Backing, Context, Spec, catalog, check_on_host, nfs};
+use fsdyno_filesystem::{Backing, Context, Spec, catalog, check_on_host, shared};
 use fsdyno_record::Bytes;
 use fsdyno_record::plan::VenuePlan;
 
@@ -72,7 +72,7 @@ fn device_row(
             filesystem.name, place.device
         )));
     }
-    if spec.kind == nfs::NFS {
+    if shared::protocol(&spec.kind).is_some() {
         return Err(MatrixError::Wrong(format!(
             "{} is served over a modelled network, which is in the lab only; use --on lab, or a directory where a \
              network file system is mounted, with --ranks",

@@ -1,7 +1,7 @@
 //! Rows of a shared file system: networks x numbers of clients.
 
 use fsdyno_axes::MAX_CLIENTS;
-use fsdyno_filesystem::{Spec, nfs};
+use fsdyno_filesystem::{Spec, shared};
 use fsdyno_record::plan::{FilesystemPlan, LabPlan, NetworkPlan, VenuePlan};
 
 use super::{Row, find_duplicate};
@@ -10,11 +10,11 @@ use crate::matrix_request::{LabPlace, MatrixError};
 /// Checks --clients and --network against the requested file systems.
 pub fn check(lab: &LabPlace, specs: &[(String, Spec)]) -> Result<(), MatrixError> {
     let wrong = |text: String| Err(MatrixError::Wrong(text));
-    let is_shared = specs.iter().any(|(_, spec)| spec.kind == nfs::NFS);
+    let any_shared = specs.iter().any(|(_, spec)| shared::protocol(&spec.kind).is_some());
     for (option, given) in
         [("--clients", !lab.clients.is_empty()), ("--network", !lab.networks.is_empty())]
     {
-        if given && !is_shared {
+        if given && !any_shared {
             return wrong(format!(
                 "{option} is for a file system that clients share, and none of --fs is; write --fs 'nfs:ext4', for \
                  example, or leave {option} out"
@@ -49,12 +49,12 @@ pub fn rows(row: Row, lab: &LabPlace) -> Result<Vec<Row>, MatrixError> {
     let clients = if lab.clients.is_empty() { vec![1] } else { lab.clients.clone() };
     let mut rows = Vec::new();
     for network in &networks {
-        rows.extend(clients.iter().map(|clients| shared(&row, *clients, network)));
+        rows.extend(clients.iter().map(|clients| with_clients(&row, *clients, network)));
     }
     Ok(rows)
 }
 
-fn shared(row: &Row, clients: u32, network: &NetworkPlan) -> Row {
+fn with_clients(row: &Row, clients: u32, network: &NetworkPlan) -> Row {
     let mut row = row.clone();
     if let VenuePlan::Lab(guest) = &mut row.venue {
         let (clients, network) = (Some(clients), Some(network.clone()));

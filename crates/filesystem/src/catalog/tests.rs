@@ -70,7 +70,7 @@ fn missing_capabilities_name_existing_ops_and_workloads() {
             let known = match what.split_once(' ') {
                 Some(("op", op)) => OpKind::ALL.iter().any(|kind| kind.name() == op),
                 Some(("workload", name)) => !name.is_empty(),
-                _ => ["overlayfs", "nfs"].contains(&what.as_str()),
+                _ => ["overlayfs", "nfs", "smb"].contains(&what.as_str()),
             };
             assert!(known && !why.is_empty(), "{}: {what}", filesystem.name);
         }

@@ -69,6 +69,12 @@ fn what_cannot_be_shared_is_refused_with_what_would_be_right() {
         ("--fs ext4 --clients 2", "write --fs 'nfs:ext4'"),
         ("--fs ext4 --network lan-1g", "write --fs 'nfs:ext4'"),
         ("--fs nfs:exfat", "the kernel cannot export exFAT"),
+        ("--fs smb:raw", "there is no file system to share"),
+        ("--fs smb:ext4@vers=1.0", "write one of: 2.1, 3.0, 3.02, 3.1.1"),
+        ("--fs smb:ext4@seal,vers=2.1", "'seal' is not part of SMB 2.1"),
+        ("--fs smb:ext4@oplocks=maybe", "write one of: yes, no"),
+        ("--fs smb:ext4@file_mode=644", "SMB has no modes, and none are claimed"),
+        ("--fs smb:ext4 --on loop:1G", "in the lab only"),
         ("--fs nfs:ext4@vers=2", "write one of: 3, 4.0, 4.1, 4.2"),
         ("--fs nfs:ext4 --on loop:1G", "in the lab only"),
         ("--fs nfs:ext4 --on .", "--fs 'nfs:ext4' cannot be made in a directory"),
@@ -81,7 +87,9 @@ fn what_cannot_be_shared_is_refused_with_what_would_be_right() {
     }
     let output = run(folder.path(), "run tarball --set files=100 --fs nfs:ext4 --clients 2");
     assert!(stderr(&output).contains("can be shared; leave it at 1"), "{}", stderr(&output));
-    let output = run(folder.path(), "crash dirops --set files=100 --fs nfs:ext4");
-    assert_eq!(code(&output), 2, "{}", stderr(&output));
+    for fs in ["nfs:ext4", "smb:ext4"] {
+        let output = run(folder.path(), &format!("crash dirops --set files=100 --fs {fs}"));
+        assert_eq!(code(&output), 2, "{}", stderr(&output));
+    }
     assert!(std::fs::read_dir(folder.path()).unwrap().next().is_none());
 }

@@ -273,6 +273,16 @@ pub const ROWS: &[Row] = &[
     row("overlayfs:nilfs2", &[Mounted("overlay"), Below("nilfs2")]),
     row("nfs:ext4", &[Mounted("nfs4 vers=4.2"), Below("ext4 relatime")]),
     row("nfs:xfs @ vers=3,noatime", &[Mounted("nfs vers=3"), Below("xfs noatime")]),
+    on("6.12", "smb:ext4", &[Mounted("cifs vers=3.1.1 cache=strict"), Below("ext4 relatime")]),
+    on(
+        "6.12",
+        "smb:exfat -c 4K @ vers=3.0,seal,cache=none,closetimeo=5,smb2-leases=yes,errors=continue",
+        &[
+            Has("Cluster size", "4096"),
+            Mounted("cifs vers=3.0 cache=none seal closetimeo=5"),
+            Below("exfat errors=continue"),
+        ],
+    ),
     row("overlayfs:tmpfs", &[Mounted("overlay"), Below("tmpfs")]),
     ci("fuse2fs", &[Has(EXT, "extent metadata_csum"), Mounted("fuse.ext4")]),
     row("fuse2fs -I 128 @ kernel_cache", &[Has("Inode size", "128"), Mounted("fuse.ext4")]),

@@ -242,8 +242,8 @@ read back from the file system and the mount, not copied from the spec. The tabl
 The specs are in `crates/fsdyno/tests/common/specs.rs`. Other options of mkfs and mount are accepted, too
 (`fsdyno show filesystem NAME`); an option that mkfs refuses fails with mkfs's own message. `{journal}` is the lab's
 second disk, 256 MiB here. Btrfs is on one device: its raid profiles need several devices, and
-`--raid` provides one md array. Debian's default kernel has no bcachefs, ntfs3 or zfs; these are tested on other kernels
-(`--kernel`), zfs on one of Ubuntu's (`fsdyno kernel build zfs` adds it to one of Debian's). `raw` has no tree and is tested separately; `reiser4` needs `fsdyno kernel build reiser4`.
+`--raid` provides one md array. Debian's default kernel has no bcachefs, ntfs3 or zfs, and its SMB server fails; these are tested on other
+kernels (`--kernel`), zfs on one of Ubuntu's (`fsdyno kernel build zfs` adds it to one of Debian's). `raw` has no tree and is tested separately; `reiser4` needs `fsdyno kernel build reiser4`.
 
 | spec | kernel | in effect | dirops | fdtree | postmark | check |
 |---|---|---|---|---|---|---|

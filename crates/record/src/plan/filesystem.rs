@@ -6,8 +6,14 @@ use serde::{Deserialize, Serialize};
 
 use crate::age::AgePlan;
 
-/// The name of the network file system in the catalog.
+/// The name of NFS in the catalog.
 pub const NFS: &str = "nfs";
+
+/// The name of SMB in the catalog.
+pub const SMB: &str = "smb";
+
+/// The file systems by which clients share one of a server over a network.
+pub const SHARED: &[&str] = &[NFS, SMB];
 
 /// The commands and options to create, mount, inspect and check a file system.
 ///
@@ -82,7 +88,7 @@ impl FilesystemPlan {
 
     /// Returns true if clients mount it over a network from a server that made it.
     pub fn is_shared(&self) -> bool {
-        self.kind == NFS && self.below.is_some()
+        SHARED.contains(&self.kind.as_str()) && self.below.is_some()
     }
 
     /// Returns true if there is no file system and the device itself is the workload's single file.

@@ -20,7 +20,9 @@ use serde_json::Value;
 
 pub use crate::age::AgePlan;
 pub use crate::processor::CpuPlan;
-pub use filesystem::{BelowPlan, FeatureWord, FilesystemPlan, NFS, OuterJournalPlan, PoolPlan};
+pub use filesystem::{
+    BelowPlan, FeatureWord, FilesystemPlan, NFS, OuterJournalPlan, PoolPlan, SHARED, SMB,
+};
 pub use flat::{FlatDevice, FlatLab, FlatMedium, FlatModel, FlatPlan};
 pub use medium::{DiskPlan, EphemeralKind, EphemeralPlan, EphemeralSize, MediumPlan, ModelledPlan};
 pub use network::NetworkPlan;

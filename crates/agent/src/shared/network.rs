@@ -12,7 +12,7 @@ use super::netlink::{End, HardwareAddress, Netlink, Queue};
 const PREFIX_LENGTH: u8 = 16;
 
 /// The name of the host's end of a link.
-const HOST_END: &str = "net0";
+pub const HOST_END: &str = "net0";
 
 /// The name of the switch.
 const BRIDGE: &str = "switch";

@@ -12,8 +12,9 @@ use std::time::Duration;
 use fsdyno_engine::clock;
 use fsdyno_record::Nanos;
 
-use super::network::Host;
 use super::rpc;
+use crate::shared::network::Host;
+use crate::shared::write;
 
 /// The folder of the kernel's control files for its server.
 const NFSD: &str = "/proc/fs/nfsd";
@@ -134,11 +135,4 @@ fn cache_file(cache: &str, file: &str, line: &str) -> io::Result<()> {
 
 fn control(file: &str, text: &str) -> io::Result<()> {
     write(&format!("{NFSD}/{file}"), &format!("{text}\n"))
-}
-
-fn write(path: &str, text: &str) -> io::Result<()> {
-    let file = fs::File::options().write(true).open(path);
-    file.and_then(|mut file| io::Write::write_all(&mut file, text.as_bytes())).map_err(|error| {
-        io::Error::other(format!("write '{}' to {path}: {error}", text.trim_end()))
-    })
 }

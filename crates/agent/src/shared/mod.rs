@@ -1,43 +1,65 @@
-//! Shares a file system over a modelled network: the kernel's NFS server and its clients in one guest, each client in
+//! Shares a file system over a modelled network: a server of the kernel and its clients in one guest, each client in
 //! its own network namespace.
 
 mod netlink;
 mod network;
-mod rpc;
-mod server;
+mod nfs;
+mod smb;
 
 use std::ffi::CString;
 use std::fs;
 use std::io::{self, Write};
-use std::net::Ipv4Addr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use fsdyno_filesystem::{mount, nfs};
-use fsdyno_record::plan::{FlatLab, NetworkPlan};
+use fsdyno_filesystem::{mount, shared};
+use fsdyno_record::plan::{FilesystemPlan, FlatLab, NFS, NetworkPlan, SMB};
 use rustix::fs::{Mode, OFlags};
 use rustix::mount::{MountFlags, UnmountFlags};
 
-use crate::process;
 use netlink::Queue;
 use network::{Host, Network};
 
-/// The number of the server's threads: the default of Debian's nfs-kernel-server.
-const THREADS: u32 = 8;
-
-/// The maximum number of attempts to unmount the exported file system: the kernel releases it shortly after the server
+/// The maximum number of attempts to unmount the served file system: the kernel releases it shortly after the server
 /// has ended.
 const MAX_TRIES: u32 = 500;
 
-/// The folder of a trial below the root of the export.
+/// The folder of a trial below the root of the served file system.
 const TRIAL: &str = "trial";
+
+/// A protocol by which clients share a folder of a server.
+trait Protocol {
+    /// Prepares the server's host, once, when the network exists.
+    fn prepare(&mut self) -> io::Result<()>;
+
+    /// Starts the server of a folder for hosts from 1 to `hosts`.
+    fn start(&mut self, folder: &Path, hosts: u16) -> io::Result<()>;
+
+    /// Stops the server, after all clients have unmounted the folder; it then holds no reference to the folder.
+    fn stop(&mut self) -> io::Result<()>;
+
+    /// Returns the source of a client's mount, and the options that come before those of the spec.
+    fn client(&self, client: Host) -> ClientMount;
+
+    /// Returns the options that the additional client has, which mounts the folder only to examine it.
+    fn observer_options(&self) -> &'static str;
+}
+
+/// The arguments of a client's mount that do not come from the spec.
+struct ClientMount {
+    source: String,
+    options: String,
+}
 
 /// The network of the server and its clients, and their mounts.
 pub struct Shared {
     clients: u16,
     queue: Queue,
-    /// The options in the spec that belong to NFS and its export.
+    protocol: Box<dyn Protocol>,
+    /// The type of a client's mount.
+    kind: String,
+    /// The options in the spec that belong to a client's mount.
     options: Vec<String>,
     /// The folder that contains the mount point of each client.
     base: PathBuf,
@@ -46,21 +68,38 @@ pub struct Shared {
 }
 
 impl Shared {
-    /// Takes the clients and the network from a plan of the lab, and the mount options from its spec.
+    /// Takes the clients and the network from a plan of the lab, and the protocol with its options from the plan of the
+    /// file system.
     ///
     /// # Errors
-    /// A plan without clients or network.
-    pub fn of(lab: &FlatLab, options: &str, base: &Path) -> io::Result<Shared> {
+    /// A plan without clients or network, or with an unknown protocol.
+    pub fn of(lab: &FlatLab, filesystem: &FilesystemPlan, base: &Path) -> io::Result<Shared> {
         let (Some(clients), Some(network)) = (lab.clients, &lab.network) else {
             return Err(io::Error::other("the plan has no clients and no network"));
         };
         let clients = u16::try_from(clients).map_err(io::Error::other)?;
-        let options = match options {
+        let options = match filesystem.mount_options.as_str() {
             "" => Vec::new(),
             options => mount::items(options).map_err(io::Error::other)?,
         };
-        let (queue, base) = (queue(network), base.to_path_buf());
-        Ok(Shared { clients, queue, options, base, network: None, roots: Vec::new() })
+        let unknown = || io::Error::other(format!("unknown protocol {}", filesystem.kind));
+        let table = shared::protocol(&filesystem.kind).ok_or_else(unknown)?;
+        let protocol: Box<dyn Protocol> = match table.name {
+            NFS => Box::new(nfs::Nfs::of(&options)),
+            SMB => Box::new(smb::Smb::of(&options)),
+            _ => return Err(unknown()),
+        };
+        let options = options.into_iter().filter(|option| !table.is_for_server(option)).collect();
+        Ok(Shared {
+            clients,
+            queue: queue(network),
+            protocol,
+            kind: filesystem.mount_type.clone(),
+            options,
+            base: base.to_path_buf(),
+            network: None,
+            roots: Vec::new(),
+        })
     }
 
     /// Returns the root of the trial's tree as each client sees it.
@@ -82,78 +121,48 @@ impl Shared {
         self.clients + 1
     }
 
-    fn version(&self) -> &str {
-        nfs::version(self.options.iter().map(String::as_str))
-    }
-
-    /// Exports a folder and mounts it for each client.
+    /// Serves a folder and mounts it for each client.
     ///
     /// # Errors
     /// Errors from the kernel.
     pub fn mount(&mut self, folder: &Path) -> io::Result<()> {
         if self.network.is_none() {
-            forbid_local_io()?;
             self.network = Some(Network::build(self.observer(), self.queue)?);
-            self.answer_calls()?;
+            self.protocol.prepare()?;
         }
         let trial = folder.join(TRIAL);
         if !trial.is_dir() {
             fs::create_dir(&trial)?;
         }
-        server::start(&server::Export {
-            folder,
-            is_async: self.options.iter().any(|option| option == "async"),
-            version_3: self.version() == "3",
-            threads: THREADS,
-            clients: self.observer(),
-        })?;
-        self.roots =
-            (1..=self.clients).map(|client| self.mount_for(client)).collect::<io::Result<_>>()?;
+        self.protocol.start(folder, self.observer())?;
+        self.roots = (1..=self.clients)
+            .map(|client| self.mount_for(client, ""))
+            .collect::<io::Result<_>>()?;
         Ok(())
     }
 
-    /// Starts the process that answers calls to rpcbind and MOUNT, which are made only for NFS version 3.
-    fn answer_calls(&self) -> io::Result<()> {
-        if self.version() != "3" {
-            return Ok(());
-        }
-        let listeners = vec![
-            rpc::listen(Ipv4Addr::LOCALHOST, rpc::RPCBIND_PORT)?,
-            rpc::listen(Host::SERVER.address(), rpc::MOUNT_PORT)?,
-        ];
-        process::fork(|| server::answer_calls(listeners)).map(drop)
-    }
-
-    /// Mounts the export for one client, and opens the trial's folder.
-    fn mount_for(&self, client: u16) -> io::Result<OwnedFd> {
+    /// Mounts the served folder for one client, with options in addition to those of all clients, and opens the trial's
+    /// folder.
+    fn mount_for(&self, client: u16, more: &str) -> io::Result<OwnedFd> {
         let at = self.mount_point_of(client);
         fs::create_dir_all(&at)?;
-        let own =
-            self.options.iter().filter(|option| !["sync", "async"].contains(&option.as_str()));
-        let (flags, data) =
-            mount::split(&own.cloned().collect::<Vec<_>>().join(",")).map_err(io::Error::other)?;
+        let (flags, data) = mount::split(&self.options.join(",")).map_err(io::Error::other)?;
         let bits = MountFlags::from_bits_retain(mount::bits(&flags) as u32);
-        let server = Host::SERVER.address();
-        let mut options = match self.version() {
-            "3" => format!(
-                "vers=3,port=2049,mountproto=tcp,mountaddr={server},mountport={},nolock",
-                rpc::MOUNT_PORT
-            ),
-            version => format!("vers={version},clientaddr={}", Host(client).address()),
-        };
-        options.push_str(&format!(",proto=tcp,sec=sys,addr={server}"));
-        let own = data.split(',').filter(|option| !option.is_empty() && !option.contains("vers="));
+        let ClientMount { source, mut options } = self.protocol.client(Host(client));
+        // The protocol writes the version, in the form that mount(2) takes.
+        let own = data.split(',').chain([more]);
+        let own = own.filter(|option| !option.is_empty() && !option.contains("vers="));
         own.for_each(|option| options.push_str(&format!(",{option}")));
         let text = CString::new(options.as_str()).map_err(io::Error::other)?;
-        let source = format!("{server}:/");
         let network = self.network.as_ref().and_then(|it| it.clients.get(usize::from(client) - 1));
         let namespace = network.ok_or_else(|| io::Error::other("a client without a network"))?;
+        let kind = self.kind.as_str();
         let mounted = namespace.within(|| {
-            Ok(rustix::mount::mount(source.as_str(), &at, "nfs", bits, Some(text.as_c_str()))?)
+            Ok(rustix::mount::mount(source.as_str(), &at, kind, bits, Some(text.as_c_str()))?)
         });
         mounted.map_err(|error| {
             io::Error::other(format!(
-                "mount -t nfs -o '{options}' {source} (client {client}): {error}{}",
+                "mount -t {kind} -o '{options}' {source} (client {client}): {error}{}",
                 crate::kernel_log::hint()
             ))
         })?;
@@ -161,7 +170,7 @@ impl Shared {
         Ok(rustix::fs::open(at.join(TRIAL), flags, Mode::empty())?)
     }
 
-    /// Unmounts the export for all clients, stops the server and unmounts the exported file system.
+    /// Unmounts the folder for all clients, stops the server and unmounts the served file system.
     ///
     /// # Errors
     /// Errors from the kernel.
@@ -170,7 +179,7 @@ impl Shared {
         for client in 1..=self.clients {
             rustix::mount::unmount(self.mount_point_of(client), UnmountFlags::empty())?;
         }
-        server::stop()?;
+        self.protocol.stop()?;
         let mut tries = 0;
         while let Err(error) = rustix::mount::unmount(folder, UnmountFlags::empty()) {
             tries += 1;
@@ -190,12 +199,12 @@ impl Shared {
         self.roots.iter().try_for_each(|root| Ok(rustix::fs::syncfs(root)?))
     }
 
-    /// Mounts the export for one more client, which has nothing in its cache, while `look` examines the trial's folder.
+    /// Mounts the folder for one more client, which has nothing in its cache, while `look` examines the trial's folder.
     ///
     /// # Errors
     /// Errors from the kernel or `look`.
     pub fn observed<T>(&self, look: impl FnOnce(BorrowedFd<'_>) -> io::Result<T>) -> io::Result<T> {
-        let root = self.mount_for(self.observer())?;
+        let root = self.mount_for(self.observer(), self.protocol.observer_options())?;
         let seen = look(root.as_fd());
         drop(root);
         rustix::mount::unmount(self.mount_point_of(self.observer()), UnmountFlags::empty())?;
@@ -203,18 +212,19 @@ impl Shared {
     }
 }
 
-/// Makes clients use the network: since Linux 6.12, a client whose server is in the same kernel otherwise reads and
-/// writes the server's files directly (Documentation/filesystems/nfs/localio.rst).
-fn forbid_local_io() -> io::Result<()> {
-    write_if_there("/sys/module/nfs/parameters/localio_enabled", "N")
+/// Writes to a kernel file.
+fn write(path: &str, text: &str) -> io::Result<()> {
+    let file = fs::File::options().write(true).open(path);
+    file.and_then(|mut file| file.write_all(text.as_bytes())).map_err(|error| {
+        io::Error::new(error.kind(), format!("write '{}' to {path}: {error}", text.trim_end()))
+    })
 }
 
 /// Writes to a kernel file if this kernel has it.
 fn write_if_there(path: &str, text: &str) -> io::Result<()> {
-    match fs::File::options().write(true).open(path) {
-        Ok(mut file) => file.write_all(text.as_bytes()),
+    match write(path, text) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
-        Err(error) => Err(io::Error::other(format!("open {path}: {error}"))),
+        other => other,
     }
 }
 

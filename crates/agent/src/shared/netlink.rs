@@ -1,4 +1,5 @@
-//! Configures links, addresses and queues of a network namespace through rtnetlink(7).
+//! Sends requests to the kernel through netlink(7), and configures links, addresses and queues of a network namespace
+//! through rtnetlink(7).
 
 use std::io;
 use std::net::Ipv4Addr;
@@ -29,6 +30,9 @@ const TC_H_ROOT: u32 = u32::MAX;
 const NLMSG_ERROR: u16 = 2;
 const NESTED: u16 = 1 << 15;
 
+/// The length of a message's header.
+const HEADER: usize = 16;
+
 /// The maximum size of an answer: an acknowledgement repeats the request.
 const MAX_ANSWER: usize = 4096;
 
@@ -55,18 +59,23 @@ pub struct Queue {
     pub limit: u32,
 }
 
-/// A socket for configuring the network namespace in which it was opened.
+/// A socket for requests to the kernel, for the network namespace in which it was opened.
 pub struct Netlink {
     socket: OwnedFd,
     sequence: u32,
 }
 
 impl Netlink {
-    /// Opens a socket in the namespace of the caller.
+    /// Opens a socket for rtnetlink in the namespace of the caller.
     pub fn open() -> io::Result<Netlink> {
+        Netlink::open_for(libc::NETLINK_ROUTE)
+    }
+
+    /// Opens a socket for a protocol in the namespace of the caller.
+    pub fn open_for(protocol: i32) -> io::Result<Netlink> {
         // SAFETY: takes only numbers.
         let socket = unsafe {
-            libc::socket(libc::AF_NETLINK, libc::SOCK_RAW | libc::SOCK_CLOEXEC, libc::NETLINK_ROUTE)
+            libc::socket(libc::AF_NETLINK, libc::SOCK_RAW | libc::SOCK_CLOEXEC, protocol)
         };
         if socket < 0 {
             return Err(io::Error::last_os_error());
@@ -177,36 +186,52 @@ impl Netlink {
     }
 
     /// Sends a request and waits for its acknowledgement.
-    fn request(&mut self, kind: u16, flags: u16, body: Body) -> io::Result<()> {
+    pub fn request(&mut self, kind: u16, flags: u16, body: Body) -> io::Result<()> {
+        self.send(kind, flags | libc::NLM_F_ACK as u16, body)?;
+        match self.receive(&mut [0; MAX_ANSWER])? {
+            Some(_) => Err(io::Error::other("unexpected reply from the kernel")),
+            None => Ok(()),
+        }
+    }
+
+    /// Sends a request.
+    pub fn send(&mut self, kind: u16, flags: u16, body: Body) -> io::Result<()> {
         self.sequence += 1;
-        let flags = flags | (libc::NLM_F_REQUEST | libc::NLM_F_ACK) as u16;
-        let mut message = (16 + body.0.len() as u32).to_ne_bytes().to_vec();
+        let flags = flags | libc::NLM_F_REQUEST as u16;
+        let mut message = (HEADER as u32 + body.0.len() as u32).to_ne_bytes().to_vec();
         message.extend(kind.to_ne_bytes());
         message.extend(flags.to_ne_bytes());
         message.extend(self.sequence.to_ne_bytes());
         message.extend([0; 4]);
         message.extend(body.0);
-        let socket = self.socket.as_raw_fd();
-        let mut answer = [0u8; MAX_ANSWER];
-        // SAFETY: both calls get memory of ours and its length.
+        // SAFETY: takes memory of ours and its length.
+        let sent = unsafe {
+            libc::send(self.socket.as_raw_fd(), message.as_ptr().cast(), message.len(), 0)
+        };
+        if sent < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+    }
+
+    /// Waits for a message and returns what follows its header; `None` for an acknowledgement.
+    ///
+    /// # Errors
+    /// Errors from the kernel, and the error that the kernel reports for a request.
+    pub fn receive<'a>(&self, memory: &'a mut [u8]) -> io::Result<Option<&'a [u8]>> {
+        // SAFETY: takes memory of ours and its length.
         let length = unsafe {
-            if libc::send(socket, message.as_ptr().cast(), message.len(), 0) < 0 {
-                return Err(io::Error::last_os_error());
-            }
-            libc::recv(socket, answer.as_mut_ptr().cast(), answer.len(), 0)
+            libc::recv(self.socket.as_raw_fd(), memory.as_mut_ptr().cast(), memory.len(), 0)
         };
-        if length < 0 {
-            return Err(io::Error::last_os_error());
-        }
+        let length = usize::try_from(length).map_err(|_| io::Error::last_os_error())?;
         let word = |at: usize| {
-            u32::from_ne_bytes([answer[at], answer[at + 1], answer[at + 2], answer[at + 3]])
+            let bytes = memory.get(at..at + 4).and_then(|bytes| bytes.try_into().ok());
+            u32::from_ne_bytes(bytes.unwrap_or_default())
         };
-        if length < 20 || word(4) as u16 != NLMSG_ERROR {
-            return Err(io::Error::other("unexpected reply from rtnetlink"));
+        if length < HEADER + 4 {
+            return Err(io::Error::other("a message from the kernel is too short"));
         }
-        match word(16) as i32 {
-            0 => Ok(()),
-            error => Err(io::Error::from_raw_os_error(-error)),
+        match (word(4) as u16, word(HEADER) as i32) {
+            (NLMSG_ERROR, 0) => Ok(None),
+            (NLMSG_ERROR, error) => Err(io::Error::from_raw_os_error(-error)),
+            _ => Ok(Some(&memory[HEADER..length])),
         }
     }
 }
@@ -223,7 +248,7 @@ fn index(name: &str) -> io::Result<i32> {
 
 /// The part of a request after its header: a fixed part and attributes.
 #[derive(Default)]
-struct Body(Vec<u8>);
+pub struct Body(pub Vec<u8>);
 
 impl Body {
     /// Creates a body that starts with a struct ifinfomsg.
@@ -240,7 +265,8 @@ impl Body {
         self.attribute(IFLA_ADDRESS, &end.address);
     }
 
-    fn text(&mut self, kind: u16, text: &str) {
+    /// Adds an attribute with a NUL-terminated text.
+    pub fn text(&mut self, kind: u16, text: &str) {
         self.attribute(kind, &[text.as_bytes(), &[0]].concat());
     }
 
@@ -248,7 +274,8 @@ impl Body {
         self.attribute(kind, &word.to_ne_bytes());
     }
 
-    fn attribute(&mut self, kind: u16, value: &[u8]) {
+    /// Adds an attribute.
+    pub fn attribute(&mut self, kind: u16, value: &[u8]) {
         self.attribute_of(kind, |body| body.0.extend(value));
     }
 
