@@ -87,6 +87,25 @@ fn signals_to_the_recorder_do_not_disturb_the_programs() {
 }
 
 #[test]
+fn what_other_programs_put_into_a_directory_of_the_recorded_one_follows_its_creation() {
+    let bench = Bench::new();
+    let (dir, file) = (bench.tree().join("made"), bench.tree().join("made/foreign"));
+    let other = std::thread::spawn(move || {
+        while !dir.is_dir() {
+            std::thread::sleep(std::time::Duration::from_millis(2));
+        }
+        fs::write(file, "foreign").unwrap();
+    });
+    // The items are checked in order.
+    let (recorded, items) =
+        bench.script("mkdir made; until test -s made/foreign; do :; done; cat made/foreign >copy");
+    other.join().unwrap();
+    assert!(recorded.status.success());
+    let is_entry = |it: &&Item| matches!(it, Item::Entry(it) if it.name.bytes() == b"foreign");
+    assert_eq!(items.iter().filter(is_entry).count(), 1);
+}
+
+#[test]
 fn io_uring_is_refused_and_noted() {
     let bench = Bench::new();
     let program = compiled(bench.dir.path(), "uring", &[]);

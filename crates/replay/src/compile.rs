@@ -34,8 +34,16 @@ struct Thread {
     returned: Option<u64>,
 }
 
-/// The number of replayed calls and their recorded time in nanoseconds, by kind.
-pub type Times = BTreeMap<OpKind, (u64, u64)>;
+/// A summary of the recorded calls that are replayed.
+#[derive(Clone, Debug, Default)]
+pub struct Recorded {
+    /// Their number and total time in nanoseconds, by kind.
+    pub times: BTreeMap<OpKind, (u64, u64)>,
+    /// The number of calls on paths.
+    pub paths: u64,
+    /// The number of components of these paths: of the program's, and of the replay's, which begin at the tree's root.
+    pub components: (u64, u64),
+}
 
 /// The second pass over a recording.
 pub struct Compiler {
@@ -60,10 +68,9 @@ pub struct Compiler {
     next_slot: u16,
     skipped: BTreeMap<Skip, u64>,
     kinds: BTreeMap<OpKind, u64>,
-    /// The recorded time of the calls that are replayed.
-    times: Times,
-    /// True if the time of the current event is already in [`Compiler::times`].
-    timed: bool,
+    recorded: Recorded,
+    /// True if the current event is already in [`Compiler::recorded`].
+    counted: bool,
     calls: u64,
     ops: u64,
     /// The number of calls with an op.
@@ -113,8 +120,8 @@ impl Compiler {
             next_slot: 1,
             skipped: BTreeMap::new(),
             kinds: BTreeMap::new(),
-            times: Times::new(),
-            timed: false,
+            recorded: Recorded::default(),
+            counted: false,
             calls: 0,
             ops: 0,
             replayed: 0,
@@ -167,7 +174,7 @@ impl Compiler {
             }
             _ => {}
         }
-        (self.calls, self.timed) = (self.calls + 1, false);
+        (self.calls, self.counted) = (self.calls + 1, false);
         match self.plans(event) {
             Ok(plans) => {
                 let before = self.ops;
@@ -396,13 +403,28 @@ impl Compiler {
         self.last = point;
         if let Some(kind) = plan.call.kind() {
             *self.kinds.entry(kind).or_default() += 1;
-            let (calls, time) = self.times.entry(kind).or_default();
-            let duration =
-                if std::mem::replace(&mut self.timed, true) { 0 } else { event.duration };
-            (*calls, *time) = (*calls + 1, time.saturating_add(duration));
+            self.add_recorded(event, kind, &plan.name);
         }
         self.ops += 1;
         self.out.op(rank, &record)
+    }
+
+    /// Adds a replayed call to what the recording has of them. An event with several ops has its time in the first.
+    fn add_recorded(&mut self, event: &Event, kind: OpKind, path: &[u8]) {
+        let is_first = !std::mem::replace(&mut self.counted, true);
+        let recorded = &mut self.recorded;
+        let (calls, time) = recorded.times.entry(kind).or_default();
+        *calls += 1;
+        if !is_first {
+            return;
+        }
+        *time = time.saturating_add(event.duration);
+        if let (Some(at), false) = (event.call.identities().names[0], path.is_empty()) {
+            let (program, replay) = recorded.components;
+            let components = path.split(|byte| *byte == b'/').count() as u64;
+            recorded.components = (program + u64::from(at.walked), replay + components);
+            recorded.paths += 1;
+        }
     }
 
     /// Returns those points of other ranks for which a rank has not waited yet, the latest of each rank.
@@ -421,8 +443,8 @@ impl Compiler {
         waits
     }
 
-    /// Ends the pass; returns the length of the compiled form, and the recorded time of the replayed calls.
-    pub fn finish(mut self) -> Result<(u64, Times), ReplayError> {
+    /// Ends the pass; returns the length of the compiled form, and what the recording has of the replayed calls.
+    pub fn finish(mut self) -> Result<(u64, Recorded), ReplayError> {
         self.out.tree(Section::After, &self.fs)?;
         let facts = &mut self.out.facts;
         let mut fact = |name: String, value: u64| facts.insert(name, value.to_string());
@@ -442,7 +464,7 @@ impl Compiler {
         fact("inodes".into(), self.inodes);
         fact("longest-name".into(), self.longest_name as u64);
         fact("slots".into(), u64::from(self.next_slot));
-        Ok((self.out.finish()?, self.times))
+        Ok((self.out.finish()?, self.recorded))
     }
 }
 

@@ -23,7 +23,7 @@ mod phases;
 mod plan;
 mod threads;
 
-pub use compile::Times;
+pub use compile::Recorded;
 
 use std::collections::HashSet;
 use std::fs::File;
@@ -53,11 +53,11 @@ pub fn compile(trace: &mut File, out: &mut File) -> Result<u64, ReplayError> {
     Ok(compile_timed(trace, out)?.0)
 }
 
-/// Compiles a trace as [`compile`] does; also returns the recorded time of the calls that are replayed.
+/// Compiles a trace as [`compile`] does; also returns what it has of the calls that are replayed.
 ///
 /// # Errors
 /// Same as [`compile`].
-pub fn compile_timed(trace: &mut File, out: &mut File) -> Result<(u64, Times), ReplayError> {
+pub fn compile_timed(trace: &mut File, out: &mut File) -> Result<(u64, Recorded), ReplayError> {
     let mut opened = HashSet::new();
     each(trace, |item, _| {
         if let Item::Event(event) = &item {

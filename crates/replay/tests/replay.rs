@@ -203,6 +203,27 @@ fn a_trace_needs_what_its_tree_and_calls_take_and_says_so_before_any_work() {
     let mut unused = Builder::new();
     unused.file(Builder::ROOT, "huge", 1 << 50);
     assert_eq!(workload(&unused, &[]).needs().bytes.0, 0);
+    unused.file(Builder::ROOT, "larger", (1 << 50) + 1);
+    let refused = compiled(&unused).unwrap_err();
+    assert_eq!(refused, "has files of 1024.0 TiB or more, and a replay takes 1024 TiB at most");
+}
+
+#[test]
+fn a_call_beyond_the_largest_file_is_omitted_and_a_large_hole_is_not_read() {
+    let (root, main) = (Builder::ROOT, Builder::MAIN);
+    let mut trace = Builder::new();
+    let (_, file) = trace.create(main, root, "f", RDWR | CREATE);
+    let truncate = |length| Call::Truncate { target: Target::File(file), length };
+    trace.write(main, file, 100);
+    trace.call(main, truncate(1 << 60), 0);
+    trace.call(main, truncate(8 << 40), 0);
+    let work = workload(&trace, &[]);
+    let report = work.recording().unwrap().report;
+    assert_eq!(report.left_out["calls beyond 1 PiB of a file"], 1, "{:?}", report.left_out);
+    let begin = std::time::Instant::now();
+    let (differences, problems) = replayed(&*work);
+    assert_eq!((differences.count(), problems.len()), (0, 0), "{problems:?}");
+    assert!(begin.elapsed().as_secs() < 60, "8 TiB of zeros were read");
 }
 
 #[test]

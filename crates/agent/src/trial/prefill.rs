@@ -36,6 +36,7 @@ impl Trial<'_> {
              {before} before and {space} after",
             calls.join(", ")
         ));
-        self.compare(tree.as_ref())
+        self.compare(tree.as_ref())?;
+        self.read_tree_once(workload)
     }
 }

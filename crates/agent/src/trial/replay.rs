@@ -1,6 +1,10 @@
 //! Prepares a trial for a replay and closes it: files that all threads share, compressible contents, and results to be
 //! compared.
 
+use std::fs::{self, File};
+use std::io::{self, Read};
+use std::os::fd::{AsRawFd, BorrowedFd};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use fsdyno_engine::issue::shared::Slots;
@@ -8,7 +12,7 @@ use fsdyno_engine::replayed;
 use fsdyno_record::plan::IssuerPlan;
 use fsdyno_workload::{Contents, Differences, Workload};
 
-use super::Trial;
+use super::{Trial, failed};
 
 impl Trial<'_> {
     /// Creates the table of open files and the pools of contents.
@@ -30,6 +34,20 @@ impl Trial<'_> {
             self.conditions.replay = Some(recording.report);
         }
         Ok(())
+    }
+
+    /// Reads the files and directories of a recording's initial tree once, as other programs did before the recorded
+    /// one.
+    /// The first read of a file after it was written changes its access time (relatime), which takes longer than a
+    /// read; a program seldom makes that read.
+    pub(super) fn read_tree_once(&mut self, workload: &dyn Workload) -> Result<(), String> {
+        if workload.recording().is_none() {
+            return Ok(());
+        }
+        self.target.set_timed(false);
+        let read = read_below(self.target.root());
+        self.target.set_timed(true);
+        read.map_err(failed("read the initial tree"))
     }
 
     /// Marks, for a recorder of this process, where the calls of a replay begin and end: by access(2) of a path that
@@ -69,4 +87,30 @@ impl Trial<'_> {
         self.conditions.notes.extend(notes.into_iter().map(named));
         failed.map_or(Ok(()), Err)
     }
+}
+
+/// Reads each directory below `root`, and the first byte of each file; skips what this user may not read.
+fn read_below(root: BorrowedFd<'_>) -> io::Result<()> {
+    let mut left = vec![PathBuf::from(format!("/proc/self/fd/{}", root.as_raw_fd()))];
+    while let Some(directory) = left.pop() {
+        let entries = match fs::read_dir(&directory) {
+            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => continue,
+            entries => entries?,
+        };
+        for entry in entries {
+            let entry = entry?;
+            let kind = entry.file_type()?;
+            if kind.is_dir() {
+                left.push(entry.path());
+            } else if kind.is_file() {
+                let read = File::open(entry.path()).and_then(|mut file| file.read(&mut [0]));
+                if let Err(error) = read
+                    && error.kind() != io::ErrorKind::PermissionDenied
+                {
+                    return Err(error);
+                }
+            }
+        }
+    }
+    Ok(())
 }

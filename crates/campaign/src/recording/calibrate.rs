@@ -10,6 +10,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use fsdyno_record::{Nanos, OpKind, Trial};
+use fsdyno_replay::Recorded;
 use fsdyno_report::percent;
 use fsdyno_trace::{Call, CallKind, Item, Reader};
 
@@ -64,7 +65,7 @@ fn add(times: &mut Times, kind: CallKind, (calls, time): (u64, u64)) {
 /// # Errors
 /// A trace that cannot be read, or a replay that fails.
 pub fn calibrate(trace: &Path, directory: &Path, by_bpf: bool) -> Result<(), Failure> {
-    let recorded = recorded(trace)?;
+    let (recorded, calls) = recorded(trace)?;
     let mut replayed = replayed(trace, directory, by_bpf)?;
     replayed.sort_unstable_by_key(total);
     let Some(median) = replayed.get(replayed.len() / 2) else {
@@ -83,7 +84,29 @@ pub fn calibrate(trace: &Path, directory: &Path, by_bpf: bool) -> Result<(), Fai
         percent(ratio),
         differences(&recorded, median).join("; "),
     ));
+    if let Some(reason) = reason(ratio, &calls) {
+        say(&format!("fsdyno: {reason}"));
+    }
     Ok(())
+}
+
+/// Returns what a replay cannot repeat, if the times differ by more than a tenth.
+fn reason(ratio: f64, calls: &Recorded) -> Option<String> {
+    if ratio < 0.9 {
+        return Some(
+            "the replayed calls are faster, probably because a replay computes in registers between calls, whereas the \
+             program's own work displaces the kernel's data from the processor's caches"
+                .to_string(),
+        );
+    }
+    let mean = |components: u64| components as f64 / calls.paths.max(1) as f64;
+    let (program, replay) = (mean(calls.components.0), mean(calls.components.1));
+    (ratio > 1.1 && replay >= program + 1.0).then(|| {
+        format!(
+            "the replayed calls are slower, in part because their paths have {replay:.1} components on average and \
+             those of the program {program:.1}: they begin at the root of the tree, not at an open or working directory"
+        )
+    })
 }
 
 fn of(times: &Times, kind: &CallKind) -> (u64, u64) {
@@ -103,17 +126,17 @@ fn differences(recorded: &Times, replayed: &Times) -> Vec<String> {
     kinds.into_iter().take(PRINTED).map(text).collect()
 }
 
-/// Returns the times of the calls in a recording that a replay makes.
-fn recorded(trace: &Path) -> Result<Times, Failure> {
+/// Returns the times of the calls in a recording that a replay makes, and what else it has of them.
+fn recorded(trace: &Path) -> Result<(Times, Recorded), Failure> {
     let mut file =
         File::open(trace).map_err(|error| Failure::io("read the trace", trace, &error))?;
     let out = tempfile::tempfile();
     let mut out = out.map_err(|error| Failure::io("write to", &std::env::temp_dir(), &error))?;
-    let (_, ops) = fsdyno_replay::compile_timed(&mut file, &mut out)
+    let (_, calls) = fsdyno_replay::compile_timed(&mut file, &mut out)
         .map_err(|error| Failure::invalid_use(format!("'{}': {error}", trace.display())))?;
     let mut times = Times::new();
-    ops.into_iter().for_each(|(op, sum)| add(&mut times, kind(op), sum));
-    Ok(times)
+    calls.times.iter().for_each(|(op, sum)| add(&mut times, kind(*op), *sum));
+    Ok((times, calls))
 }
 
 /// Returns the kind of the calls in a trace that an op of a replay stands for.
@@ -236,4 +259,20 @@ fn timed_by_bpf(recording: &Path, trials: usize) -> Result<Vec<Times>, Failure> 
         times
     };
     Ok(phases.chunks(phases.len() / trials).map(whole).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_difference_of_more_than_a_tenth_has_a_reason_if_there_is_one() {
+        let calls = Recorded { paths: 10, components: (12, 40), ..Recorded::default() };
+        assert_eq!(reason(0.95, &calls), None);
+        assert!(reason(0.8, &calls).unwrap().starts_with("the replayed calls are faster"));
+        let slower = reason(1.2, &calls).unwrap();
+        assert!(slower.contains("have 4.0 components on average and those of the program 1.2"));
+        let same = Recorded { components: (40, 40), ..calls };
+        assert_eq!(reason(1.2, &same), None);
+    }
 }

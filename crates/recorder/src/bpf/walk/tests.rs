@@ -76,6 +76,17 @@ fn a_directory_that_is_gone_again_is_made_up_once() {
 }
 
 #[test]
+fn a_call_that_failed_because_of_a_name_found_what_another_call_made_meanwhile() {
+    let mut bench = bench(tempfile::tempdir().unwrap());
+    let (d, made) = (bench.key("d"), bench.names.fresh());
+    bench.names.make(d, b"x", made, libc::S_IFDIR | 0o755, None, 5);
+    let exists = NameOutcome::There(libc::S_IFREG | 0o644);
+    assert_eq!(bench.walk("d/x", false, exists).unwrap().key, Some(made));
+    assert_eq!(bench.walk("d/x", false, NameOutcome::Nothing).unwrap().key, None);
+    assert_eq!(bench.recorder.notes.len(), 0, "{:?}", bench.recorder.notes);
+}
+
+#[test]
 fn links_and_dots_lead_where_the_kernel_goes() {
     let mut bench = bench(tempfile::tempdir().unwrap());
     let (top, d) = (bench.top, bench.key("d"));
