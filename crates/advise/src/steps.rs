@@ -225,7 +225,8 @@ fn spec(answers: &Answers, axes: &[(&str, &str)]) -> Result<RunSpec, Failure> {
     })
 }
 
-/// Returns the time of a run on this machine; none if no trial of its kind has run here.
+/// Returns the time of a run on this machine; none if no trial of its workload has run here: a rough estimate must not
+/// refuse a request.
 ///
 /// # Errors
 /// A request that a run would refuse.
@@ -235,5 +236,6 @@ fn estimated(answers: &Answers, repeat: u32) -> Result<Option<Estimate>, Failure
     let experiment = Experiment::resolve(RunSpec { repeat, ..spec(answers, &axes)? })?;
     let schedule = experiment.schedule();
     let cells = schedule.iter().filter_map(|slot| experiment.cells.get(slot.cell));
-    Ok(Speeds::load().estimate(cells, usize::from(experiment.spec.jobs)))
+    let estimate = Speeds::load().estimate(cells, usize::from(experiment.spec.jobs));
+    Ok(estimate.filter(|estimate| estimate.same_work))
 }

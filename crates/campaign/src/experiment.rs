@@ -17,6 +17,7 @@ use crate::notes::say;
 use crate::results::check_baseline;
 use crate::speed::Speeds;
 use crate::target::{self, TargetRequest};
+use crate::time_left::Planned;
 use crate::venues::Venues;
 use crate::{
     Cell, Observer, Place, RunError, RunSpec, Runner, ShareFile, Slot, Store, Summary, leftovers,
@@ -37,14 +38,14 @@ pub struct Session<'a> {
 
 /// A display of progress.
 pub trait Progress {
-    /// Begins the display of a run. Each item of `todo` is one trial: an index into `plans` and its number of
-    /// operations; `jobs` of them run at the same time.
-    fn begin(&self, plans: &[&Plan], todo: &[(usize, u64)], jobs: usize) -> Box<dyn Observer>;
+    /// Begins the display of a run of these trials, whose cells are indices into `plans`; `jobs` of them run at the same
+    /// time.
+    fn begin(&self, plans: &[&Plan], todo: &[Planned], jobs: usize) -> Box<dyn Observer>;
 }
 
 /// No display.
 impl Progress for () {
-    fn begin(&self, _: &[&Plan], _: &[(usize, u64)], _: usize) -> Box<dyn Observer> {
+    fn begin(&self, _: &[&Plan], _: &[Planned], _: usize) -> Box<dyn Observer> {
         Box::new(())
     }
 }
@@ -243,9 +244,17 @@ pub(crate) fn run_shown(
     session: &Session<'_>,
     jobs: usize,
 ) -> Result<Summary, RunError> {
-    let ops = |slot: &Slot| (slot.cell, cells.get(slot.cell).map_or(0, Cell::ops));
-    let todo: Vec<(usize, u64)> =
-        crate::todo(schedule, cells, store).iter().map(|(_, slot)| ops(slot)).collect();
+    let speeds = Speeds::load();
+    let planned = |slot: &Slot| {
+        let cell = cells.get(slot.cell);
+        Planned {
+            cell: slot.cell,
+            ops: cell.map_or(0, Cell::ops),
+            expected: cell.and_then(|cell| speeds.expected(cell, jobs)),
+        }
+    };
+    let todo: Vec<Planned> =
+        crate::todo(schedule, cells, store).iter().map(|(_, slot)| planned(slot)).collect();
     let plans: Vec<&Plan> = cells.iter().map(|cell| &cell.plan).collect();
     let display = session.progress.begin(&plans, &todo, jobs);
     let (build, stop, observer) = (session.build, session.stop, display.as_ref());

@@ -1,16 +1,23 @@
-//! Estimates the time left in a run from the trials that have ended or, until one has, from the operations done.
+//! Estimates the time left in a run from earlier trials of this machine, from the trials that have ended and, until
+//! one has, from the operations done.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 use fsdyno_record::units::rough;
 
+/// The weight of the last trial in a mean of ended trials, so that it follows a change of the host's load. [OWN]
+const NEWEST: f64 = 0.5;
+
+/// The part of a trial's operations from which on their pace counts. [OWN]
+const ENOUGH: f64 = 0.1;
+
 /// An estimate of the time left.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Remaining {
     /// The estimate.
     pub time: Duration,
-    /// True for a lower bound: no trial has ended yet, so only operations are counted.
+    /// True for a lower bound: no trial of its kind has ended yet, so only operations are counted.
     pub is_lower_bound: bool,
 }
 
@@ -21,24 +28,38 @@ impl std::fmt::Display for Remaining {
     }
 }
 
+/// A trial of a run.
+#[derive(Clone, Copy, Debug)]
+pub struct Planned {
+    /// Index of its cell.
+    pub cell: usize,
+    /// Number of its operations.
+    pub ops: u64,
+    /// Its time by earlier trials of this machine, if any of its kind ran.
+    pub expected: Option<Duration>,
+}
+
 /// The state of a run that the estimate is made from. Every `now` is the time since the run began.
 pub struct TimeLeft {
-    cells: BTreeMap<usize, Pace>,
+    cells: BTreeMap<usize, Cell>,
     running: BTreeMap<usize, Running>,
     jobs: u32,
     /// Operations done, and the time that workers spent on them, excluding startup and verification.
     done: (u64, Duration),
+    /// Actual time by expected time of the trials that have ended.
+    ratio: Option<f64>,
 }
 
 /// The progress of the trials of a cell.
 #[derive(Clone, Copy, Debug, Default)]
-struct Pace {
+struct Cell {
     /// Operations of a trial.
     ops: u64,
+    expected: Option<Duration>,
     /// Trials that have not ended, including running ones.
     rest: u32,
     ended: u32,
-    /// Total time of the trials that have ended.
+    /// Mean time of the trials that have ended, mostly of the last ones.
     took: Duration,
 }
 
@@ -55,16 +76,20 @@ struct Running {
 }
 
 impl TimeLeft {
-    /// Creates the estimate of a run. Each item of `cells` is one trial: the cell's number and its number of
-    /// operations; `jobs` of them run at the same time.
-    pub fn new(cells: &[(usize, u64)], jobs: usize) -> TimeLeft {
-        let mut paces: BTreeMap<usize, Pace> = BTreeMap::new();
-        for (cell, ops) in cells {
-            let pace = paces.entry(*cell).or_default();
-            (pace.ops, pace.rest) = (*ops, pace.rest + 1);
+    /// Creates the estimate of a run, `jobs` trials of which run at the same time.
+    pub fn new(trials: &[Planned], jobs: usize) -> TimeLeft {
+        let mut cells: BTreeMap<usize, Cell> = BTreeMap::new();
+        for trial in trials {
+            let cell = cells.entry(trial.cell).or_default();
+            (cell.ops, cell.expected, cell.rest) = (trial.ops, trial.expected, cell.rest + 1);
         }
-        let jobs = u32::try_from(jobs.max(1)).unwrap_or(1);
-        TimeLeft { cells: paces, running: BTreeMap::new(), jobs, done: Default::default() }
+        TimeLeft {
+            cells,
+            running: BTreeMap::new(),
+            jobs: u32::try_from(jobs.max(1)).unwrap_or(1),
+            done: Default::default(),
+            ratio: None,
+        }
     }
 
     /// Records that a worker begins a trial of a cell.
@@ -89,10 +114,16 @@ impl TimeLeft {
     /// Records that a worker's trial has ended, and the time that it took.
     pub fn ended(&mut self, worker: usize, took: Duration) {
         let Some(running) = self.running.remove(&worker) else { return };
-        let pace = self.cells.entry(running.cell).or_default();
-        pace.rest = pace.rest.saturating_sub(1);
-        pace.ended += 1;
-        pace.took += took;
+        let cell = self.cells.entry(running.cell).or_default();
+        cell.rest = cell.rest.saturating_sub(1);
+        let (old, new) = (cell.took.as_secs_f64(), took.as_secs_f64());
+        let mean = if cell.ended == 0 { new } else { old + (new - old) * NEWEST };
+        cell.took = Duration::from_secs_f64(mean);
+        cell.ended += 1;
+        if let Some(expected) = cell.expected.filter(|expected| !expected.is_zero()) {
+            let ratio = new / expected.as_secs_f64();
+            self.ratio = Some(self.ratio.map_or(ratio, |old| old + (ratio - old) * NEWEST));
+        }
     }
 
     /// Estimates the time left for the operations of a worker's trial; `None` before the first operation.
@@ -103,32 +134,62 @@ impl TimeLeft {
     }
 
     /// Estimates the time left for all trials; `None` if nothing is known yet, or if nothing is left. A trial of a cell
-    /// with ended trials takes their mean time; a trial of any other cell takes the mean time per operation of all
-    /// ended trials. The time left for a running trial is never negative.
+    /// with ended trials takes their mean time; a trial of any other cell takes its expected time, corrected by the
+    /// ratio of actual and expected times in this run, or, without one, the mean time per operation of all ended
+    /// trials. The time left for a running trial is never negative.
     pub fn of_all(&self, now: Duration) -> Option<Remaining> {
-        let ended = self.cells.values().filter(|pace| pace.ended > 0);
-        let (ops, took) = ended.fold((0, Duration::ZERO), |(ops, took), pace| {
-            (ops + pace.ops * u64::from(pace.ended), took + pace.took)
-        });
-        let known = if ops > 0 { (ops, took) } else { self.done };
-        let trial = |pace: &Pace| match pace.ended {
-            0 => (known.0 > 0).then(|| share(known.1, pace.ops, known.0)),
-            ended => Some(pace.took / ended),
-        };
-        let mut time = Duration::ZERO;
+        let per_op = self.per_op();
+        let (mut time, mut longest, mut rest) = (Duration::ZERO, Duration::ZERO, 0);
         let mut is_lower_bound = false;
-        for (cell, pace) in self.cells.iter().filter(|(_, pace)| pace.rest > 0) {
-            let each = trial(pace)?;
-            // Before the first trial ends, only the time spent on operations counts as elapsed.
-            let by_ops = ops == 0 && pace.ended == 0;
+        for (index, cell) in self.cells.iter().filter(|(_, cell)| cell.rest > 0) {
+            let (each, by_ops) = self.trial(cell, per_op)?;
             is_lower_bound |= by_ops;
-            time += each * pace.rest;
-            for running in self.running.values().filter(|running| running.cell == *cell) {
+            let running = self.running.values().filter(|running| running.cell == *index);
+            let mut waiting = cell.rest;
+            for running in running {
+                // Before the first trial ends, only the time spent on operations counts as elapsed.
                 let over = if by_ops { running.worked } else { now.saturating_sub(running.began) };
-                time = time.saturating_sub(over.min(each));
+                let by_pace = running.left_by_pace(cell.ops).unwrap_or_default();
+                let left = each.saturating_sub(over).max(by_pace);
+                (time, longest) = (time + left, longest.max(left));
+                waiting = waiting.saturating_sub(1);
             }
+            time += each * waiting;
+            longest = longest.max(if waiting > 0 { each } else { Duration::ZERO });
+            rest += cell.rest;
         }
-        (time > Duration::ZERO).then(|| Remaining { time: time / self.jobs, is_lower_bound })
+        let time = (time / self.jobs.min(rest.max(1))).max(longest);
+        (time > Duration::ZERO).then_some(Remaining { time, is_lower_bound })
+    }
+
+    /// Estimates the time of a trial that has not begun; true for one by its operations alone.
+    fn trial(&self, cell: &Cell, per_op: (u64, Duration, bool)) -> Option<(Duration, bool)> {
+        match (cell.ended, cell.expected) {
+            (0, Some(expected)) => Some((expected.mul_f64(self.ratio.unwrap_or(1.0)), false)),
+            (0, None) => {
+                let (ops, took, is_whole) = per_op;
+                (ops > 0).then(|| (share(took, cell.ops, ops), !is_whole))
+            }
+            _ => Some((cell.took, false)),
+        }
+    }
+
+    /// Returns operations and their time: of the trials that have ended, with all that belongs to a trial (`true`), or,
+    /// before the first end, of those done so far.
+    fn per_op(&self) -> (u64, Duration, bool) {
+        let ended = self.cells.values().filter(|cell| cell.ended > 0);
+        let (ops, took) = ended.fold((0, Duration::ZERO), |(ops, took), cell| {
+            (ops + cell.ops * u64::from(cell.ended), took + cell.took * cell.ended)
+        });
+        if ops > 0 { (ops, took, true) } else { (self.done.0, self.done.1, false) }
+    }
+}
+
+impl Running {
+    /// Estimates the time left for its operations by the pace of those done; `None` before enough of them.
+    fn left_by_pace(&self, all: u64) -> Option<Duration> {
+        let is_enough = self.ops as f64 >= ENOUGH * all as f64 && self.ops > 0;
+        is_enough.then(|| share(self.worked, all.saturating_sub(self.ops), self.ops))
     }
 }
 
@@ -145,6 +206,14 @@ mod tests {
         Duration::from_secs(seconds)
     }
 
+    /// Trials without an expected time.
+    fn planned(trials: &[(usize, u64)]) -> Vec<Planned> {
+        trials
+            .iter()
+            .map(|(cell, ops)| Planned { cell: *cell, ops: *ops, expected: None })
+            .collect()
+    }
+
     fn left(run: &TimeLeft, now: u64) -> Option<String> {
         run.of_all(seconds(now)).map(|left| left.to_string())
     }
@@ -157,7 +226,7 @@ mod tests {
 
     #[test]
     fn there_is_no_estimate_before_the_first_operation() {
-        let mut run = TimeLeft::new(&[(0, 100), (1, 100)], 1);
+        let mut run = TimeLeft::new(&planned(&[(0, 100), (1, 100)]), 1);
         assert_eq!(left(&run, 0), None);
         run.started(0, 0, seconds(0));
         run.progress(0, 0, false, seconds(30));
@@ -166,7 +235,7 @@ mod tests {
 
     #[test]
     fn verification_does_not_lengthen_the_estimate() {
-        let mut run = TimeLeft::new(&[(0, 100), (1, 100)], 1);
+        let mut run = TimeLeft::new(&planned(&[(0, 100), (1, 100)]), 1);
         run.started(0, 0, seconds(0));
         run.progress(0, 0, false, seconds(10));
         run.progress(0, 50, true, seconds(60));
@@ -191,22 +260,24 @@ mod tests {
     fn the_trials_left_take_as_long_as_the_ended_ones_of_their_cells() {
         let cells = [(0, 10), (0, 10), (0, 10), (1, 10), (1, 10)];
         for jobs in [1, 2] {
-            let mut run = TimeLeft::new(&cells, jobs);
-            for (cell, took) in [(0, 10), (1, 100)] {
+            let mut run = TimeLeft::new(&planned(&cells), jobs);
+            for (cell, time) in [(0, 10), (1, 100)] {
                 run.started(0, cell, seconds(0));
-                run.ended(0, seconds(took));
+                run.ended(0, seconds(time));
             }
-            assert_eq!(run.of_all(seconds(110)).unwrap().time, seconds(120) / jobs as u32);
+            let time = |run: &TimeLeft, now| run.of_all(seconds(now)).unwrap().time;
+            // Two trials of 10 s, and one of 100 s, which no second job shortens.
+            assert_eq!(time(&run, 110), seconds([120, 100][jobs - 1]));
             run.started(0, 1, seconds(110));
-            assert_eq!(run.of_all(seconds(140)).unwrap().time, seconds(90) / jobs as u32);
+            assert_eq!(time(&run, 140), seconds([90, 70][jobs - 1]));
             // The running trial takes longer than the one before it; the others are still left.
-            assert_eq!(run.of_all(seconds(900)).unwrap().time, seconds(20) / jobs as u32);
+            assert_eq!(time(&run, 900), seconds([20, 10][jobs - 1]));
         }
     }
 
     #[test]
     fn a_cell_without_ended_trials_takes_the_time_per_operation_of_the_others() {
-        let mut run = TimeLeft::new(&[(0, 10), (1, 40)], 1);
+        let mut run = TimeLeft::new(&planned(&[(0, 10), (1, 40)]), 1);
         run.started(0, 0, seconds(0));
         run.ended(0, seconds(20));
         assert_eq!(
@@ -217,5 +288,79 @@ mod tests {
         assert_eq!(run.of_all(seconds(50)).unwrap().time, seconds(50));
         run.ended(0, seconds(70));
         assert_eq!(run.of_all(seconds(90)), None);
+    }
+
+    /// Runs trials one after the other, of which cell `c` takes `actual[c]` seconds where `expected[c]` were expected,
+    /// and returns the largest relative error of the time left from a third of the run on until its last tenth.
+    fn error(expected: [u64; 2], actual: [u64; 2], each: usize) -> f64 {
+        let order: Vec<usize> = (0..each * 2).map(|trial| trial % 2).collect();
+        let trial = |cell: &usize| Planned {
+            cell: *cell,
+            ops: 100,
+            expected: Some(seconds(expected[*cell])),
+        };
+        let mut run = TimeLeft::new(&order.iter().map(trial).collect::<Vec<_>>(), 1);
+        let all: u64 = order.iter().map(|cell| actual[*cell]).sum();
+        let (mut now, mut worst) = (0, 0.0_f64);
+        for cell in order {
+            run.started(0, cell, seconds(now));
+            for second in 1..=actual[cell] {
+                // The first fifth of a trial boots, the last fifth verifies.
+                let done = (second * 100 / actual[cell]).clamp(20, 80) - 20;
+                let ops = done * 100 / 60;
+                run.progress(0, ops, ops > 0 && ops < 100, seconds(now + second));
+                let (at, left) = (now + second, all - now - second);
+                if at * 3 >= all && left * 10 > all {
+                    let estimate = run.of_all(seconds(at)).unwrap().time.as_secs_f64();
+                    worst = worst.max((estimate / left as f64 - 1.0).abs());
+                }
+            }
+            now += actual[cell];
+            run.ended(0, seconds(actual[cell]));
+        }
+        worst
+    }
+
+    #[test]
+    fn after_a_third_of_a_run_the_time_left_is_within_a_quarter_though_earlier_trials_ran_beside_other_work()
+     {
+        for (expected, actual, each) in [
+            ([40, 40], [20, 23], 3),
+            ([60, 30], [20, 12], 2),
+            ([120, 120], [40, 30], 5),
+            ([20, 20], [50, 60], 3),
+            ([20, 23], [20, 23], 2),
+        ] {
+            let error = error(expected, actual, each);
+            assert!(error < 0.25, "{expected:?} {actual:?} {each}: {error}");
+        }
+    }
+
+    #[test]
+    fn before_the_first_end_the_time_left_is_the_expected_one() {
+        let expected = Some(seconds(30));
+        let trials: Vec<Planned> = (0..4).map(|cell| Planned { cell, ops: 10, expected }).collect();
+        let mut run = TimeLeft::new(&trials, 2);
+        assert_eq!(
+            run.of_all(seconds(0)),
+            Some(Remaining { time: seconds(60), is_lower_bound: false })
+        );
+        run.started(0, 0, seconds(0));
+        run.started(1, 1, seconds(0));
+        assert_eq!(run.of_all(seconds(10)).unwrap().time, seconds(50));
+        // The trials left take half as long as expected, as those that have ended did.
+        (0..2).for_each(|worker| run.ended(worker, seconds(15)));
+        assert_eq!(run.of_all(seconds(20)).unwrap().time, seconds(15));
+    }
+
+    #[test]
+    fn the_time_left_follows_a_change_of_the_load() {
+        let mut run = TimeLeft::new(&planned(&[(0, 10); 10]), 1);
+        for time in [30, 30, 30, 10, 10, 10] {
+            run.started(0, 0, seconds(0));
+            run.ended(0, seconds(time));
+        }
+        let left = run.of_all(seconds(0)).unwrap().time.as_secs_f64();
+        assert!((left / 40.0 - 1.0).abs() < 0.26, "{left}");
     }
 }

@@ -30,6 +30,7 @@ pub use generate::{Completions, ManPages};
 pub use look_up::{List, Note, Show};
 pub use parse::{command, parse_args, suggest_nearest_command};
 use ranks::RanksArgs;
+pub use values::RANKS;
 use values::parse_width;
 pub use values::{
     ComparisonArgs, Listable, NamedFormat, Percent, Showable, TRIAL_FORMATS, folder, format, named,

@@ -6,7 +6,8 @@ use std::sync::{Mutex, Once, PoisonError};
 use std::time::{Duration, Instant};
 
 use fsdyno_axes::naming::RowNames;
-use fsdyno_campaign::time_left::{Remaining, TimeLeft};
+use fsdyno_campaign::speed;
+use fsdyno_campaign::time_left::{Planned, Remaining, TimeLeft};
 use fsdyno_campaign::{Observer, Slot};
 use fsdyno_record::Plan;
 use fsdyno_record::mailbox::{Progress, Stage};
@@ -42,11 +43,11 @@ struct Worker {
 }
 
 impl Display {
-    /// Creates the display of a run. Each element of `cells` is one trial: an index into `plans` and its number of
-    /// operations; `jobs` trials run at the same time.
-    pub fn new(plans: &[&Plan], cells: &[(usize, u64)], jobs: usize) -> Display {
-        let trials = cells.len();
-        let ops: u64 = cells.iter().map(|(_, ops)| ops).sum();
+    /// Creates the display of a run of these trials, whose cells are indices into `plans`; `jobs` of them run at the same
+    /// time.
+    pub fn new(plans: &[&Plan], planned: &[Planned], jobs: usize) -> Display {
+        let trials = planned.len();
+        let ops: u64 = planned.iter().map(|trial| trial.ops).sum();
         let on_terminal = std::io::stderr().is_terminal() && is_shown(Verbosity::Usual);
         let bars = on_terminal.then(|| {
             let multi = MultiProgress::new();
@@ -60,7 +61,7 @@ impl Display {
             trials,
             ended: AtomicUsize::new(0),
             stopping: Once::new(),
-            time_left: Mutex::new(TimeLeft::new(cells, jobs)),
+            time_left: Mutex::new(TimeLeft::new(planned, jobs)),
             names: cell_names(plans),
             start: Instant::now(),
             bars,
@@ -118,7 +119,7 @@ impl Observer for Display {
 
     fn ended(&self, index: usize, trial: &Trial) {
         let ended = self.ended.fetch_add(1, Ordering::Relaxed) + 1;
-        self.time_left().ended(index, Duration::from_nanos(trial.host.elapsed_ns.0));
+        self.time_left().ended(index, speed::took(trial));
         let Some(mut worker) = self.worker(index) else { return };
         let line = self.trial_line(ended, &worker.name, trial);
         match (&self.bars, worker.bar.take()) {

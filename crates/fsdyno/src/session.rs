@@ -4,6 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use fsdyno_campaign::time_left::Planned;
 use fsdyno_campaign::{Observer, Session, Summary, experiment};
 use fsdyno_ranks::launcher;
 use fsdyno_record::Plan;
@@ -18,7 +19,7 @@ use crate::{progress, version};
 struct ProgressDisplay;
 
 impl experiment::Progress for ProgressDisplay {
-    fn begin(&self, plans: &[&Plan], todo: &[(usize, u64)], jobs: usize) -> Box<dyn Observer> {
+    fn begin(&self, plans: &[&Plan], todo: &[Planned], jobs: usize) -> Box<dyn Observer> {
         Box::new(progress::Display::new(plans, todo, jobs))
     }
 }

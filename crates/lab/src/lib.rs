@@ -52,6 +52,7 @@ use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use fsdyno_record::Nanos;
@@ -384,6 +385,7 @@ impl Guest {
         say: &dyn Fn(&str),
         watch: &mut dyn FnMut(&Progress) -> Watch,
     ) -> Result<Arc<Snapshot>, RunError> {
+        static SAID: AtomicBool = AtomicBool::new(false);
         let key = identity::lab_id(&identity::of_booted(&self.components, machine));
         let used = || self.snapshots.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(snapshot) = used().get(&key) {
@@ -392,7 +394,10 @@ impl Guest {
         let watch = RefCell::new(watch);
         let mut go_on = || watch.borrow_mut()(&NOTHING_YET) == Watch::GoOn;
         let snapshot = snapshot::get(&snapshot::file_cache(cache), &key, &mut go_on, |file| {
-            say("booting a guest once to save a snapshot (--boot snapshot)");
+            // Guests differ by what their file systems need, so that a command may need several snapshots.
+            let is_first = !SAID.swap(true, Ordering::Relaxed);
+            let a = if is_first { "a guest" } else { "a further kind of guest" };
+            say(&format!("booting {a} once to save a snapshot (--boot snapshot)"));
             run::save(self.boots(), machine, file, &mut |progress| watch.borrow_mut()(progress))
         })?;
         Ok(Arc::clone(used().entry(key).or_insert(Arc::new(snapshot))))

@@ -221,6 +221,7 @@ fn estimate(runs: &[StudyRun]) -> Option<Estimate> {
     let sum = |a: Estimate, b: Estimate| Estimate {
         time: a.time + b.time,
         trials: a.trials.min(b.trials),
+        same_work: a.same_work && b.same_work,
     };
     estimates?.into_iter().reduce(sum)
 }

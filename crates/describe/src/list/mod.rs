@@ -212,7 +212,11 @@ pub fn studies() -> Result<Listing, Failure> {
         let study = fsdyno_study::built_in(name)?;
         let year = study.year.map_or("-".to_string(), |year| year.to_string());
         let (runs, claims) = (study.runs.len().to_string(), study.claims.len().to_string());
-        let time = fsdyno_study::time_of(name).map_or("-".into(), |estimate| rough(estimate.time));
+        let prefix = |same_work: bool| if same_work { "" } else { "~" };
+        let time = fsdyno_study::time_of(name);
+        let time = time.map_or("-".into(), |estimate| {
+            format!("{}{}", prefix(estimate.same_work), rough(estimate.time))
+        });
         rows.push(vec![name.to_string(), year, runs, claims, time, study.title]);
     }
     let has_times = rows.iter().any(|row| row.get(4).is_some_and(|time| time != "-"));
@@ -226,7 +230,7 @@ pub fn studies() -> Result<Listing, Failure> {
     })
 }
 
-const TIME: &str = "time: of all trials, one after the other, estimated from earlier trials on this machine; '-' if no such trial ran here; less with --scale and --jobs (fsdyno study NAME --dry-run)";
+const TIME: &str = "time: of one trial after the other, estimated from earlier trials on this machine, with '~' roughly from those of other workloads; '-' where none of a kind ran here; less with --scale and --jobs (fsdyno study NAME --dry-run)";
 
 /// Lists the kernels on this host and in Debian's suites, newest first.
 ///

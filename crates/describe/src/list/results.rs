@@ -25,10 +25,11 @@ pub fn listing(folder: Option<&Path>) -> Result<Listing, Failure> {
     if let (Some(_), Err(error)) = (folder, root.read_dir()) {
         return Err(Failure::invalid_use(format!("failed to read '{}': {error}", root.display())));
     }
-    let rows: Vec<Vec<String>> =
+    let mut rows: Vec<Vec<String>> =
         fsdyno_report::results_below(root).iter().map(|result| row(result)).collect();
     let empty = "no results here; fsdyno run writes them below fsdyno-results";
     let value = rows.iter().map(|row| object(row)).collect();
+    rows.iter_mut().for_each(|row| row[BEGAN] = to_the_minute(&row[BEGAN]));
     let has_name_or_note = |row: &Vec<String>| [NAME, NOTE].iter().any(|index| row[*index] != NONE);
     let (heads, rows) = match rows.iter().any(has_name_or_note) {
         true => (NAMED, rows),
@@ -37,8 +38,9 @@ pub fn listing(folder: Option<&Path>) -> Result<Listing, Failure> {
     Ok(Listing { heads, rows, empty, value: Some(value), ..Listing::default() })
 }
 
-/// The indices of the columns of the name and the note.
+/// The indices of columns: the name, the beginning, and the note.
 const NAME: usize = 1;
+const BEGAN: usize = 2;
 const NOTE: usize = 6;
 
 /// A cell without a value.
@@ -46,6 +48,14 @@ const NONE: &str = "-";
 
 fn object(row: &[String]) -> Value {
     NAMED.iter().zip(row).map(|(head, cell)| (head.to_string(), json!(cell))).collect()
+}
+
+/// Shortens a time of RFC 3339 for a reader: `2026-11-27 16:22`.
+fn to_the_minute(time: &str) -> String {
+    match (time.get(..10), time.get(10..11), time.get(11..16)) {
+        (Some(day), Some("T"), Some(minute)) => format!("{day} {minute}"),
+        _ => time.to_string(),
+    }
 }
 
 fn without_name_and_note(row: Vec<String>) -> Vec<String> {
@@ -129,4 +139,15 @@ fn distinct<'a>(names: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
         }
     }
     known
+}
+
+#[cfg(test)]
+mod tests {
+    use super::to_the_minute;
+
+    #[test]
+    fn the_beginning_is_shown_to_the_minute() {
+        assert_eq!(to_the_minute("2026-11-27T16:22:40.933660Z"), "2026-11-27 16:22");
+        assert_eq!(["-", "2026-11-27"].map(to_the_minute), ["-", "2026-11-27"]);
+    }
 }

@@ -25,8 +25,8 @@ age and all other options; then by the label of --fs, so that 'x=ext4' of one re
 'x=ext4 -I 128' of the other. Kernel, tools, lab and disk model may differ; differences are listed.
 Trials of the lab are paired by seed.
 
-With --by there is one result, which may be the folder of a study: trials that differ only in that axis are compared,
-each with those of the next value, in the order of the values (of kernels: by version).
+With --by the trials within one result, which may be the folder of a study, or of two are compared if they differ only
+in that axis: each with those of the next value, in the order of the values (of kernels: by version).
 
 The exit code is 1 if a phase is slower, and 4 if a trial of NEW failed. With --bisect it is 0 if no phase
 is slower by more than the threshold, 1 if one is, and 125 if that is undecided for any reason:
@@ -34,10 +34,9 @@ is slower by more than the threshold, 1 if one is, and 125 if that is undecided 
 pub struct Compare {
     /// The baseline: a result folder, its name, or its trials.ndjson
     pub base: PathBuf,
-    /// The result to compare with it
-    #[arg(conflicts_with = "by")]
+    /// The result to compare with it; with --by, a second result whose trials belong to the same comparison
     pub new: Option<PathBuf>,
-    /// Compare the values of this axis within one result: each with the next one
+    /// Compare the values of this axis: each with the next one
     #[arg(long, value_name = "AXIS", value_parser = axis_parser())]
     pub by: Option<String>,
     /// With --by: name the kernel function that accounts for each of the N largest steps [default: 10], by a second run

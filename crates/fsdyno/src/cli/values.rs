@@ -31,9 +31,14 @@ impl std::str::FromStr for Percent {
     }
 }
 
+/// The value of `compare --by` that is refused with the command for it: ranks share work, so that their number is no
+/// step from better to worse but a curve.
+pub const RANKS: &str = "ranks";
+
 /// Returns a parser of axis names.
 pub fn axis_parser() -> PossibleValuesParser {
-    PossibleValuesParser::new(fsdyno_axes::AXES.iter().map(|axis| axis.key))
+    let axes = fsdyno_axes::AXES.iter().map(|axis| PossibleValue::new(axis.key));
+    PossibleValuesParser::new(axes.chain([PossibleValue::new(RANKS).hide(true)]))
 }
 
 /// Parses `--width`: a percentage that a finite number of trials can reach.

@@ -1,4 +1,4 @@
-//! `fsdyno compare`: compares two stored results cell by cell, or one result by the values of an axis, with verdicts
+//! `fsdyno compare`: compares two stored results cell by cell, or results by the values of an axis, with verdicts
 //! and an exit code.
 
 use std::path::Path;
@@ -6,12 +6,13 @@ use std::path::Path;
 use fsdyno_axes::Axis;
 use fsdyno_campaign::about::find;
 use fsdyno_campaign::results::load;
-use fsdyno_campaign::{explain, stop};
+use fsdyno_campaign::{explain, stop, without_superseded};
 use fsdyno_record::Trial;
+use fsdyno_record::shell::quote;
 use fsdyno_report::compare::{self, Bisect, CompareOptions, Compared};
 use fsdyno_study::stored;
 
-use crate::cli::Compare;
+use crate::cli::{Compare, RANKS};
 use crate::exit::{Exit, Failure};
 use crate::output;
 
@@ -51,10 +52,17 @@ fn compare_results(args: &Compare) -> Result<Exit, Failure> {
 }
 
 fn compare_requested(args: &Compare) -> Result<Compared, Failure> {
+    if args.by.as_deref() == Some(RANKS) {
+        let results = [Some(&args.base), args.new.as_ref()].into_iter().flatten();
+        let results: Vec<String> = results.map(|it| quote(&it.to_string_lossy())).collect();
+        return Err(Failure::invalid_use(format!(
+            "--by ranks: for rates over the number of ranks, their scaling and the knee: fsdyno show ranks {}",
+            results.join(" ")
+        )));
+    }
     let options = CompareOptions { metric: args.metric, threshold: args.threshold.0 };
     let axis = args.by.as_deref().and_then(Axis::of);
     if axis.is_none() && args.explain.is_some() {
-        // clap does not enforce that --by is required when NEW, which excludes it, is given.
         return Err(Failure::invalid_use(
             "--explain needs --by AXIS: it explains the steps of one result",
         ));
@@ -91,7 +99,11 @@ fn compared_by(
     axis: &'static Axis,
     options: CompareOptions,
 ) -> Result<Compared, Failure> {
-    let trials = load_trials(&find(&args.base)?)?;
+    let mut trials = load_trials(&find(&args.base)?)?;
+    if let Some(new) = &args.new {
+        trials.extend(load_trials(&find(new)?)?);
+        trials = without_superseded(&trials);
+    }
     let mut compared = compare::compare_by(&trials, axis, options)?;
     if let Some(count) = args.explain {
         explain::steps(&mut compared, &trials, axis, count as usize, &stop::flag()?)?;

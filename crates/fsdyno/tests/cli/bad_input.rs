@@ -281,7 +281,10 @@ const HOSTILE: &[(&str, &str)] = &[
     ("long-name-in-message.tar", "has a name of 3000 bytes; at most 255 are allowed"),
     ("long-path.tar", "has a path of 1093 bytes"),
     ("line-end-in-parent.tar", r"lies below 'a\nb', which is a symbolic link"),
-    ("huge-size.tar", "at byte 1024: 16777216 TiB of data would follow; the maximum archive size"),
+    (
+        "huge-size.tar",
+        "at byte 1024: it declares 16777216 TiB of data; the maximum size of an archive",
+    ),
     ("cut-in-data.tar", "the archive is truncated"),
     ("block-device.tar", "'sda' (at byte 0): is a block device"),
 ];
@@ -436,8 +439,8 @@ fn a_missing_qemu_is_named_with_the_command_that_installs_it() {
 const NOT_HERE: &[(&str, i32, &str)] = &[
     ("run dirops --on ram:900T --fs ext4", 2, "use a smaller one"),
     ("run dirops --on loop:900T --fs ext4", 2, "use a smaller one"),
-    ("run dirops --on loop:1G --fs reiser4", 3, "has no reiser4; use --on lab"),
-    ("run dirops --on loop:1G --fs zfs", 3, "has no zfs; use --on lab"),
+    ("run dirops --on loop:1G --fs reiser4", 3, "does not support reiser4; use --on lab"),
+    ("run dirops --on loop:1G --fs zfs", 3, "does not support zfs; use --on lab"),
     ("crash dirops --fs zfs", 2, "zfs cannot be crash-tested"),
     ("run dirops --out a-file", 2, "is not a folder"),
     ("run dirops --out .", 2, "holds no trials.ndjson"),

@@ -170,6 +170,14 @@ fn results_without_a_common_cell_are_refused_with_the_cells_of_each() {
     let said = stderr(&refused);
     assert!(said.contains("BASE has dirops") && said.contains("cached-ext2"), "{said}");
     assert!(said.contains("NEW has dirops") && said.contains("indexed-ext2"), "{said}");
+    // Along the axis in which they differ they are compared as if one run had measured both.
+    let [both, base] =
+        ["cached indexed", "base"].map(|of| run(folder, &format!("compare {of} --by fs")));
+    assert_eq!(code(&both), code(&base), "{}", stderr(&both));
+    assert!([0, 1].contains(&code(&both)) && stdout(&both) == stdout(&base), "{}", stdout(&both));
+    let ranks = run(folder, "compare cached indexed --by ranks");
+    assert_eq!(code(&ranks), 2);
+    assert!(stderr(&ranks).contains("fsdyno show ranks cached indexed"), "{}", stderr(&ranks));
 }
 
 #[test]

@@ -88,6 +88,10 @@ fn results_are_listed_with_what_they_measured() {
     assert_eq!(cells("trials"), ["2", "2", "-"]);
     assert_eq!(cells("workloads")[..2], ["dirops", "dirops"]);
     assert!(cells("workloads")[2].starts_with("unreadable: "));
+    let began = cells("began")[0];
+    let (day, minute) = (&began[..10], &began[11..16]);
+    let table = stdout(&run(folder.path(), "list results"));
+    assert!(table.contains(&format!("{day} {minute}")) && !table.contains(began), "{table}");
     let nowhere = run(folder.path(), "list results nowhere");
     assert!(code(&nowhere) == 2 && stderr(&nowhere).contains("'nowhere'"), "{}", stderr(&nowhere));
     assert_eq!(code(&run(folder.path(), "list disks here")), 2);

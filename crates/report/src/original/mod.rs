@@ -33,7 +33,7 @@ pub fn original(trials: &[Trial]) -> Result<String, ReportError> {
     texts.extend(mdtest::summaries(trials));
     if texts.is_empty() {
         let known = FORMS.iter().map(|(name, _)| *name).collect::<Vec<_>>().join(", ");
-        let known = format!("{known}, dirops with --ranks");
+        let known = format!("{known}, dirops shared by ranks or clients");
         return Err(ReportError::NoOriginal(known));
     }
     Ok(texts.concat())

@@ -76,7 +76,7 @@ const PARAMS: &[Param] = &[
         name: "rounds",
         default: "500",
         domain: Domain::Whole { min: 1, max: 10_000_000 },
-        about: "Rounds of each tenant in quiet; the maximum in beside.",
+        about: "Rounds of each tenant in quiet; the maximum in the other phase.",
         source: "[OWN]",
     },
     Param {

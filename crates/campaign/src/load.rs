@@ -1,0 +1,83 @@
+//! The load of this host: the processes that compete with trials for its processors.
+
+use std::fs;
+use std::sync::OnceLock;
+use std::time::Duration;
+
+/// Number of samples of the processes that can run, and the time between two of them.
+const SAMPLES: u32 = 10;
+const BETWEEN: Duration = Duration::from_millis(5);
+
+/// The processors of this host and what else uses them.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Load {
+    /// Mean number of other processes that run or wait for a processor.
+    pub others: f64,
+    /// Number of processors that fsdyno may use.
+    pub processors: f64,
+}
+
+impl Load {
+    /// Returns the load of this host. It is measured once by each process, before its first trial, in 50 ms. A load
+    /// counts if it is there now and was during the last minute: the mean of a minute alone would still contain work
+    /// that has ended, and a sample alone an accident.
+    pub fn now() -> Load {
+        static NOW: OnceLock<Load> = OnceLock::new();
+        *NOW.get_or_init(|| {
+            let processors = std::thread::available_parallelism().map_or(1, usize::from) as f64;
+            let samples = (0..SAMPLES).filter_map(|_| {
+                std::thread::sleep(BETWEEN);
+                runnable(&fs::read_to_string("/proc/stat").ok()?)
+            });
+            let samples: Vec<f64> = samples.collect();
+            // One of the processes is this one.
+            let now = samples.iter().map(|it| (it - 1.0).max(0.0)).sum::<f64>()
+                / samples.len().max(1) as f64;
+            let minute = fs::read_to_string("/proc/loadavg").ok().and_then(|it| of_minute(&it));
+            Load { others: minute.unwrap_or(0.0).min(now), processors }
+        })
+    }
+
+    /// Returns how many times as long as on an idle host the computations of the last minute took, including this
+    /// process's.
+    pub fn past_stretch() -> f64 {
+        let minute = fs::read_to_string("/proc/loadavg").ok().and_then(|it| of_minute(&it));
+        (minute.unwrap_or(0.0) / Load::now().processors).max(1.0)
+    }
+
+    /// Returns how many times as long a computation takes as on an idle host, if `jobs` run at the same time.
+    pub fn stretch(&self, jobs: usize) -> f64 {
+        ((self.others + jobs.max(1) as f64) / self.processors).max(1.0)
+    }
+}
+
+/// Returns the number of processes that run or wait for a processor, from `/proc/stat`.
+fn runnable(stat: &str) -> Option<f64> {
+    stat.lines().find_map(|line| line.strip_prefix("procs_running "))?.trim().parse().ok()
+}
+
+/// Returns the mean load of the last minute, from `/proc/loadavg`.
+fn of_minute(loadavg: &str) -> Option<f64> {
+    loadavg.split_whitespace().next()?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn processors_are_shared_equally() {
+        let stretch = |others, jobs| Load { others, processors: 2.0 }.stretch(jobs);
+        assert_eq!([stretch(0.0, 1), stretch(1.0, 1), stretch(0.0, 2)], [1.0; 3]);
+        assert_eq!([stretch(0.0, 4), stretch(5.0, 1), stretch(2.0, 2)], [2.0, 3.0, 2.0]);
+    }
+
+    #[test]
+    fn the_load_is_read_from_proc() {
+        assert_eq!(runnable("cpu  1 2\nprocs_running 9\nprocs_blocked 0\n"), Some(9.0));
+        assert_eq!(runnable("cpu 1\n"), None);
+        assert_eq!(of_minute("6.66 6.64 6.56 8/198 20781\n"), Some(6.66));
+        let now = Load::now();
+        assert!(now.processors >= 1.0 && now.others >= 0.0, "{now:?}");
+    }
+}
