@@ -46,15 +46,20 @@ fn a_dry_run_says_the_budget_and_what_it_is_enough_for() {
     let text = stdout(&run(folder.path(), words));
     assert_eq!(text.matches("  time: 15 min; that of a trial is not known").count(), 2, "{text}");
     assert!(text.contains("Not in the budget: 40 power cuts of the default"), "{text}");
-    // Trials of this kind took 2 s.
+    // Trials of this kind took 2 s on an idle machine. How long they take now depends on its load.
     let cache = folder.path().join("cache/fsdyno");
     std::fs::create_dir_all(&cache).unwrap();
     let speeds = r#"{"lab 1 Snapshot/dirops": {"fixed": 2.0, "per_op": 0.0, "trials": 3}}"#;
     std::fs::write(cache.join("speed.json"), speeds).unwrap();
     let text = stdout(&run(folder.path(), words));
-    let says =
-        "time: a trial takes about 2 s: about 450 trials in 15 min; the smallest search takes";
-    assert!(text.contains(says), "{text}");
+    let (_, shown) =
+        text.split_once("time: a trial takes about ").unwrap_or_else(|| panic!("{text}"));
+    let number = |after: &str| {
+        let (_, rest) = shown.split_once(after).unwrap_or_else(|| panic!("{text}"));
+        rest.split(' ').next().and_then(|word| word.parse::<u64>().ok()).unwrap()
+    };
+    assert!((2..=450).contains(&number(": about ")), "{text}");
+    assert!(shown.contains(" trials in 15 min; the smallest search takes "), "{text}");
 }
 
 #[test]
