@@ -248,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn trials_of_the_lab_beside_other_work_do_not_raise_the_estimate_for_an_idle_machine() {
+    fn trials_of_the_lab_under_load_do_not_raise_the_estimate_for_an_idle_machine() {
         for history in [[3.0; 6], [2.2, 3.5, 1.8, 2.6, 4.0, 2.4], [1.05, 3.0, 3.0, 2.5, 3.0, 3.0]] {
             let mut pace = Pace::default();
             history.iter().for_each(|stretch| pace.add(&lab(*stretch), 1000.0));

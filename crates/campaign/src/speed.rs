@@ -91,17 +91,17 @@ impl Speeds {
         }
     }
 
-    /// Estimates the time of one trial of each of these cells, `jobs` at the same time, beside what else uses this host
+    /// Estimates the time of one trial of each of these cells, `jobs` at the same time, under the load of this host
     /// now; `None` if there is no cell, or if no trial of some cell's kind has run here.
     pub fn estimate<'c>(
         &self,
         cells: impl Iterator<Item = &'c Cell>,
         jobs: usize,
     ) -> Option<Estimate> {
-        self.estimate_beside(cells, jobs, &Load::now())
+        self.estimate_under(cells, jobs, &Load::now())
     }
 
-    fn estimate_beside<'c>(
+    fn estimate_under<'c>(
         &self,
         cells: impl Iterator<Item = &'c Cell>,
         jobs: usize,
@@ -223,12 +223,16 @@ mod tests {
         let mut speeds = Speeds::default();
         speeds.add(&trials[0], 1.0);
         let mut plan = trials[0].plan.clone();
-        let own = speeds.pace(&plan);
+        let estimate = |plan: &Plan| {
+            let (pace, same_work) = speeds.pace(plan)?;
+            Some((pace.seconds(1e5, 1.0), pace.trials, same_work))
+        };
+        let own = estimate(&plan);
         plan.lab_mut().unwrap().cpu = "8".parse().unwrap();
-        assert!(own.is_some() && speeds.pace(&plan) == own, "{speeds:?}");
+        assert!(own.is_some() && estimate(&plan) == own, "{speeds:?}");
         plan.workload.name = "other".into();
-        let rough = own.map(|(pace, _)| (pace, false));
-        assert_eq!(speeds.pace(&plan), rough, "the pace of the lab");
+        let rough = own.map(|(seconds, trials, _)| (seconds, trials, false));
+        assert_eq!(estimate(&plan), rough, "the pace of the lab");
         plan.venue = VenuePlan::Host;
         assert_eq!(speeds.pace(&plan), None);
     }

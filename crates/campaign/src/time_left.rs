@@ -322,7 +322,7 @@ mod tests {
     }
 
     #[test]
-    fn after_a_third_of_a_run_the_time_left_is_within_a_quarter_though_earlier_trials_ran_beside_other_work()
+    fn after_a_third_of_a_run_the_time_left_is_within_a_quarter_though_earlier_trials_ran_under_load()
      {
         for (expected, actual, each) in [
             ([40, 40], [20, 23], 3),
