@@ -357,7 +357,7 @@ mod tests {
         assert!(error.ends_with("it is more than 1 KiB; TMPDIR names another folder"), "{error}");
         let error = read_to(&small, Bytes(512)).unwrap_err();
         assert!(
-            error.contains("5 B of data would follow; the maximum archive size here is 512 B"),
+            error.contains("it declares 5 B of data; the maximum size of an archive is 512 B here"),
             "{error}"
         );
     }
