@@ -216,8 +216,9 @@ mod tests {
         trials.retain(|t| t.plan.label != "far" && (t.plan.label != "xfs" || t.seed > 1));
         let lines = notes(&trials);
         assert!(
-            lines[0]
-                .contains("by 2 pairs of equal seed; 1 trial of the two has no match and is left"),
+            lines[0].contains(
+                "by 2 pairs of equal seed; 1 trial of the two has no match and is not counted"
+            ),
             "{lines:?}"
         );
         trials.iter_mut().filter(|t| t.plan.label == "xfs").for_each(|trial| trial.seed += 10);

@@ -305,7 +305,7 @@ mod tests {
         let text = sentences(&rows).join(" ");
         for part in [
             "lost in 3 cuts of ext4: with 95 % confidence fewer than 64 %",
-            "what 1 of 1 cut left could not be examined",
+            "the state after 1 of 1 cut could not be examined",
             "old is skipped: no such driver.",
         ] {
             assert!(text.contains(part), "{part}: {text}");

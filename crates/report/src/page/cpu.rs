@@ -147,7 +147,7 @@ mod tests {
         let sections = view::sections(&trials, None);
         let rows = &sections[0].rows;
         let kinds = thread_kinds(rows);
-        assert_eq!(kinds, ["work6", "work5", "work4", OTHER_THREADS]);
+        assert_eq!(kinds, ["kind6", "kind5", "kind4", OTHER_THREADS]);
         let means = means(&rows[0], &kinds);
         let milli: Vec<f64> = means[2..].iter().map(|s| (s * 1e3).round()).collect();
         assert_eq!(milli, [6.0, 5.0, 4.0, 6.0]);

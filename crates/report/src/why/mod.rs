@@ -116,9 +116,8 @@ pub(crate) mod tests {
             "75.0 %",
             "unattributed",
             "mkfs, verification",
-            "timed, 99.90 %",
-            "of the requests and 75.00 % of the time are attributed",
-            "One is unattributed",
+            "Of the timed requests,\n  99.90 % are attributed, with 75.00 % of their time",
+            "A request is unattributed",
             "ext4_find_entry  ext4",
         ] {
             assert!(text.contains(part), "{part}: {text}");
