@@ -134,7 +134,7 @@ fn write_sources(place: &Place) {
     let folder = place.out.path().join("sources");
     fs::create_dir(&folder).unwrap();
     for number in 0..40_u8 {
-        let bytes: Vec<u8> = (0..50_000_u32).map(|at| (at * at >> 7) as u8 ^ number).collect();
+        let bytes: Vec<u8> = (0..50_000_u32).map(|at| ((at * at) >> 7) as u8 ^ number).collect();
         fs::write(folder.join(number.to_string()), bytes).unwrap();
     }
 }
