@@ -1,7 +1,6 @@
 //! Compares the CPU times of a processor profile in the lab with those of this machine, on work to which no profile is
 //! fitted.
 
-use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use fsdyno_campaign::notes::say;
@@ -9,7 +8,7 @@ use fsdyno_campaign::{Failure, stop};
 use fsdyno_processor::fit::{self, COSTS, Point, Validation};
 use fsdyno_record::Trial;
 
-use super::trials::{Runner, kernel_of_this_machine, refuse_noise};
+use super::trials::{Runner, Times, kernel_of_this_machine};
 
 /// A workload with its parameters, and the file systems on which it runs.
 struct Work {
@@ -39,8 +38,8 @@ const ALL: &[Work] = &[
     Work { words: &["postmark"], filesystems: FILESYSTEMS },
 ];
 
-/// Repetitions on this machine; the fastest counts.
-const REPEATS: u32 = 5;
+/// Repetitions on this machine, more if it is busy; the fastest counts.
+const REPEATS: u32 = 6;
 /// The minimum CPU time of a phase that is long enough to be measured.
 const MIN_PHASE_NS: u64 = 2_000_000;
 
@@ -72,10 +71,9 @@ pub fn check(kernel: Option<String>, profile: &str) -> Result<Option<String>, Fa
                 .chain(filesystems.clone())
                 .collect()
         };
-        let host = runner.trials(&words(&["--on", "ram:2G"]), REPEATS, &format!("host-{at}"))?;
+        let host = words(&["--on", "ram:2G"]);
+        let host = runner.measure(&host, REPEATS, &format!("host-{at}"), times)?;
         let Some(host) = host else { return Ok(None) };
-        let host = times(&host);
-        refuse_noise(host.values(), REPEATS)?;
         let mut lab =
             words(&["--on", "lab", "--machine", "classic", "--disk", "instant", "--jobs", "2"]);
         let kernel = runner.kernel_words();
@@ -96,8 +94,8 @@ pub fn check(kernel: Option<String>, profile: &str) -> Result<Option<String>, Fa
 }
 
 /// Returns the CPU times of each label and phase in nanoseconds per call, ascending.
-fn times(trials: &[Trial]) -> BTreeMap<(String, String), Vec<f64>> {
-    let mut times = BTreeMap::<_, Vec<f64>>::new();
+fn times(trials: &[Trial]) -> Times {
+    let mut times = Times::new();
     for trial in trials {
         for phase in trial.measured.phases.iter().filter(|phase| phase.cpu_ns.0 >= MIN_PHASE_NS) {
             let calls: u64 = phase.ops.values().map(|op| op.count).sum();

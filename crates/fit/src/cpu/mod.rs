@@ -7,7 +7,6 @@
 mod check;
 mod trials;
 
-use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::fs;
 use std::path::Path;
@@ -19,7 +18,7 @@ use fsdyno_processor::{CacheSizes, Errors, Profile};
 use fsdyno_record::Trial;
 use fsdyno_record::processor::EVENTS;
 
-use self::trials::Runner;
+use self::trials::{Runner, Times};
 use crate::file::write;
 pub use check::check;
 
@@ -28,8 +27,8 @@ const FILESYSTEMS: [&str; 4] = ["ext2", "ext4", "xfs", "btrfs"];
 const MEMORY: &str = "tmpfs";
 /// Lengths of names, for directory blocks with many entries and with few.
 const NAMES: [u64; 2] = [8, 60];
-/// Numbers of files in a directory, each with the repetitions on this machine; the fastest counts. Short trials need
-/// more.
+/// Numbers of files in a directory, each with the repetitions on this machine, more if it is busy; the fastest counts.
+/// Short trials need more.
 const DIRECTORIES: [(u64, u32); 2] = [(100, 40), (3000, 8)];
 
 /// The size of one way of the model's first caches, and of its instruction cache if the machine reports none.
@@ -65,7 +64,6 @@ pub fn processor(kernel: Option<String>) -> Result<Option<String>, Failure> {
     for (name, (files, repeats)) in conditions {
         let work = Work { runner: &runner, name, files, repeats, root };
         let Some(measured) = work.on_host()? else { return Ok(None) };
-        trials::refuse_noise(work.times(&measured).values(), repeats)?;
         let Some(counted) = work.in_lab(&counting)? else { return Ok(None) };
         points.extend(work.pair(&measured, &counted));
     }
@@ -101,21 +99,18 @@ struct Work<'a> {
 }
 
 impl Work<'_> {
-    fn on_host(&self) -> Result<Option<Vec<Trial>>, Failure> {
-        let mut trials = Vec::new();
+    /// Measures each file system and phase on this machine; none if it was stopped.
+    fn on_host(&self) -> Result<Option<Times>, Failure> {
         let shm = self.folder_in_memory()?;
         let memory = ["--on", &shm.path().display().to_string()].map(String::from);
-        let Some(found) = self.trials("host-tmpfs", &memory, self.repeats)? else {
-            return Ok(None);
-        };
-        trials.extend(found);
+        let Some(mut times) = self.measure("host-tmpfs", &memory)? else { return Ok(None) };
         if self.root {
             let mut args = vec!["--on".to_string(), "ram:2G".to_string()];
             args.extend(FILESYSTEMS.iter().flat_map(|fs| ["--fs".to_string(), fs.to_string()]));
-            let Some(found) = self.trials("host", &args, self.repeats)? else { return Ok(None) };
-            trials.extend(found);
+            let Some(found) = self.measure("host", &args)? else { return Ok(None) };
+            times.extend(found);
         }
-        Ok(Some(trials))
+        Ok(Some(times))
     }
 
     fn in_lab(&self, counting: &Path) -> Result<Option<Vec<Trial>>, Failure> {
@@ -138,7 +133,7 @@ impl Work<'_> {
             args.extend(FILESYSTEMS.iter().flat_map(|fs| ["--fs".to_string(), fs.to_string()]));
         }
         args.extend(self.runner.kernel_words());
-        self.trials("lab", &args, 1)
+        self.trials("lab", &args)
     }
 
     /// Creates a folder in a file system in memory.
@@ -148,19 +143,30 @@ impl Work<'_> {
         })
     }
 
-    /// Runs `calls` and returns its trials; none if it was stopped.
-    fn trials(
+    /// Runs `calls` on this machine and returns the times of its phases; none if it was stopped.
+    fn measure(&self, name: &str, args: &[String]) -> Result<Option<Times>, Failure> {
+        self.named(name, args, |words, out| {
+            self.runner.measure(words, self.repeats, out, |trials| self.times(trials))
+        })
+    }
+
+    /// Runs `calls` once and returns its trials; none if it was stopped.
+    fn trials(&self, name: &str, args: &[String]) -> Result<Option<Vec<Trial>>, Failure> {
+        self.named(name, args, |words, out| self.runner.trials(words, 1, out))
+    }
+
+    /// Calls `run` with the arguments of `calls` and the name of a folder for its results.
+    fn named<T>(
         &self,
         name: &str,
         args: &[String],
-        repeat: u32,
-    ) -> Result<Option<Vec<Trial>>, Failure> {
+        run: impl FnOnce(&[&str], &str) -> Result<T, Failure>,
+    ) -> Result<T, Failure> {
         say(&format!("fsdyno: {name}, {}", self.setting()));
         let (files, names) = (format!("files={}", self.files), format!("name={}", self.name));
         let mut words = vec!["calls", "--set", &files, "--set", &names];
         words.extend(args.iter().map(String::as_str));
-        let out = format!("{name}-{}-{}", self.name, self.files);
-        self.runner.trials(&words, repeat, &out)
+        run(&words, &format!("{name}-{}-{}", self.name, self.files))
     }
 
     /// Returns the conditions as text.
@@ -169,8 +175,8 @@ impl Work<'_> {
     }
 
     /// Returns the CPU times of each file system and phase in nanoseconds per operation, ascending.
-    fn times(&self, trials: &[Trial]) -> BTreeMap<(String, String), Vec<f64>> {
-        let mut times = BTreeMap::<_, Vec<f64>>::new();
+    fn times(&self, trials: &[Trial]) -> Times {
+        let mut times = Times::new();
         for trial in trials {
             for phase in &trial.measured.phases {
                 let key = (filesystem(trial), phase.name.clone());
@@ -182,8 +188,7 @@ impl Work<'_> {
     }
 
     /// Pairs the times of this machine with the counts of the lab.
-    fn pair(&self, measured: &[Trial], counted: &[Trial]) -> Vec<Point> {
-        let times = self.times(measured);
+    fn pair(&self, times: &Times, counted: &[Trial]) -> Vec<Point> {
         let mut points = Vec::new();
         for trial in counted {
             for phase in &trial.measured.phases {

@@ -1,5 +1,6 @@
 //! Runs the trials of a fit, each in a child process.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -10,8 +11,10 @@ use fsdyno_campaign::{Failure, Store};
 use fsdyno_child::Process;
 use fsdyno_record::Trial;
 
-/// The maximum ratio of the median repetition to the fastest; a larger one indicates the work of another program.
-const MAX_NOISE: f64 = 1.3;
+/// The maximum difference, for the median operation, between the least times of the two halves of the repetitions.
+const MAX_DIFFERENCE: f64 = 0.05;
+/// How often the number of repetitions is doubled on a busy machine.
+const DOUBLINGS: u32 = 3;
 const POLL: Duration = Duration::from_millis(50);
 
 /// Runs trials, with their folder of results and the kernel of the lab.
@@ -86,43 +89,97 @@ pub fn kernel_of_this_machine() -> Option<String> {
     None
 }
 
-/// Refuses measurements that other programs disturbed. `times` contains the repetitions of each operation, ascending.
-pub fn refuse_noise<'t>(
-    times: impl Iterator<Item = &'t Vec<f64>>,
-    repeats: u32,
-) -> Result<(), Failure> {
-    let mut noise: Vec<f64> = times.map(|times| times[times.len() / 2] / times[0]).collect();
-    noise.sort_by(f64::total_cmp);
-    let median = noise.get(noise.len() / 2).copied().unwrap_or(1.0);
-    if median <= MAX_NOISE {
-        return Ok(());
+/// The times of each operation in nanoseconds, ascending, by file system (or label) and phase.
+pub type Times = BTreeMap<(String, String), Vec<f64>>;
+
+impl Runner<'_> {
+    /// Runs `fsdyno run` with these arguments on this machine, and returns the times of each operation by `times`,
+    /// ascending; none if it was stopped. Other programs, and virtual machines on the same host, only lengthen CPU
+    /// times, so the least of many repetitions counts. It is accepted if the odd and the even repetitions agree on it;
+    /// if not, the number of repetitions is doubled, a few times.
+    ///
+    /// # Errors
+    /// Failed trials, and least times that never agreed.
+    pub fn measure(
+        &self,
+        words: &[&str],
+        repeats: u32,
+        out: &str,
+        times: impl Fn(&[Trial]) -> Times,
+    ) -> Result<Option<Times>, Failure> {
+        let (mut repeats, mut doublings) = (repeats, DOUBLINGS);
+        loop {
+            let Some(trials) = self.trials(words, repeats, out)? else { return Ok(None) };
+            let (odd, even): (Vec<Trial>, Vec<Trial>) =
+                trials.iter().cloned().partition(|trial| trial.seed % 2 == 1);
+            let difference = difference(&times(&odd), &times(&even));
+            if difference <= MAX_DIFFERENCE {
+                return Ok(Some(times(&trials)));
+            }
+            if doublings == 0 {
+                return Err(too_busy(repeats, difference));
+            }
+            (repeats, doublings) = (repeats * 2, doublings - 1);
+            say(&format!(
+                "fsdyno: the least CPU times of two halves of the repetitions differ by {:.0} %; up to {repeats} \
+                 repetitions",
+                difference * 100.0
+            ));
+        }
     }
-    Err(Failure::invalid_use(format!(
-        "this machine is too busy for a fit: the median CPU time of {repeats} repetitions is {:.0} % above the \
-         least (at most {:.0} %); stop other programs, and virtual machines on the same host, and repeat",
-        (median - 1.0) * 100.0,
-        (MAX_NOISE - 1.0) * 100.0
-    )))
+}
+
+/// Returns the difference of the least times in two groups of repetitions, for the median operation.
+fn difference(one: &Times, other: &Times) -> f64 {
+    let mut differences: Vec<f64> = one
+        .iter()
+        .filter_map(|(key, times)| {
+            let (one, other) = (times.first()?, other.get(key)?.first()?);
+            Some(one.max(*other) / one.min(*other) - 1.0)
+        })
+        .collect();
+    differences.sort_by(f64::total_cmp);
+    differences.get(differences.len() / 2).copied().unwrap_or_default()
+}
+
+fn too_busy(repeats: u32, difference: f64) -> Failure {
+    Failure::invalid_use(format!(
+        "this machine is too busy for a fit: the least CPU times of two halves of {repeats} repetitions differ by \
+         {:.0} % (at most {:.0} %); stop other programs, and virtual machines on the same host, and repeat",
+        difference * 100.0,
+        MAX_DIFFERENCE * 100.0
+    ))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    fn times(all: &[&[f64]]) -> Times {
+        let named = all
+            .iter()
+            .enumerate()
+            .map(|(at, times)| (("ext4".to_string(), at.to_string()), times.to_vec()));
+        named.collect()
+    }
+
     #[test]
-    fn measurements_with_too_much_noise_are_refused_with_the_noise_and_what_to_do() {
-        // Ascending times of three operations; the fastest of five counts.
-        let quiet = [vec![10.0, 10.1, 10.2, 11.0, 30.0], vec![4.0, 4.0, 5.2, 6.0, 9.0]];
-        assert!(refuse_noise(quiet.iter(), 5).is_ok());
-        let one_busy = [quiet[0].clone(), quiet[0].clone(), vec![1.0, 2.0, 3.0, 4.0, 5.0]];
-        assert!(refuse_noise(one_busy.iter(), 5).is_ok(), "an operation may vary by itself");
-        let busy = [quiet[0].clone(), vec![4.0, 5.0, 6.0, 7.0, 8.0], vec![1.0, 1.0, 1.4, 2.0, 2.0]];
-        let error = refuse_noise(busy.iter(), 5).unwrap_err().message;
+    fn the_least_times_of_two_halves_are_compared_for_the_median_operation() {
+        // Ascending times of three operations.
+        let odd = times(&[&[10.0, 10.1, 30.0], &[4.0, 9.0], &[1.0, 2.0]]);
+        let even = times(&[&[10.2, 20.0], &[4.0, 4.0], &[2.0, 2.0]]);
+        assert!((difference(&odd, &even) - 0.02).abs() < 1e-9, "one operation may vary by itself");
+        let busy = times(&[&[11.0, 11.0], &[4.4, 5.0], &[1.1]]);
+        assert!((difference(&odd, &busy) - 0.1).abs() < 1e-9);
+        assert!(difference(&Times::new(), &Times::new()).abs() < 1e-9, "nothing was measured");
+    }
+
+    #[test]
+    fn a_refusal_states_the_noise_and_what_to_do() {
         assert_eq!(
-            error,
-            "this machine is too busy for a fit: the median CPU time of 5 repetitions is 40 % above the least (at \
-             most 30 %); stop other programs, and virtual machines on the same host, and repeat"
+            too_busy(64, 0.102).message,
+            "this machine is too busy for a fit: the least CPU times of two halves of 64 repetitions differ by 10 % \
+             (at most 5 %); stop other programs, and virtual machines on the same host, and repeat"
         );
-        assert!(refuse_noise([].iter(), 5).is_ok(), "nothing was measured");
     }
 }
