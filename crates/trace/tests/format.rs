@@ -1,5 +1,5 @@
 //! The format: what is written is read, and nothing else is.
-#![allow(clippy::unwrap_used, reason = "a test ends where something is not as it should be")]
+#![allow(clippy::unwrap_used, reason = "tests may unwrap")]
 
 use fsdyno_trace::{
     At, Builder, Call, CallKind, Checker, Entry, Event, Header, Item, Kind, Name, NodeId, Problem,

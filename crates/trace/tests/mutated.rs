@@ -1,9 +1,5 @@
 //! Traces with arbitrary changes, as `make fuzz` makes more of them.
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    reason = "a test ends where something is not as it should be"
-)]
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests may unwrap")]
 
 #[path = "../fuzz/arbitrary.rs"]
 mod arbitrary;

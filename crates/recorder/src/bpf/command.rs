@@ -88,9 +88,9 @@ pub fn command(
 }
 
 impl Recorder {
-    /// Writes the descriptors with which a process that is waiting to start will begin.
+    /// Writes the descriptors that a process waiting to start will inherit.
     fn begin_descriptors(&mut self, pid: pid_t) {
-        (self.running, self.clocked) = (true, Some(0));
+        (self.running, self.event_time) = (true, Some(0));
         let mut open = numeric_entries(&format!("/proc/{pid}/fd")).unwrap_or_default();
         open.sort_unstable();
         for number in open {
@@ -99,7 +99,7 @@ impl Recorder {
                 let _ = self.descriptor(pid, number);
             }
         }
-        (self.running, self.clocked) = (false, None);
+        (self.running, self.event_time) = (false, None);
     }
 
     /// Writes all directories of a tree to the trace, with their entries.

@@ -1,4 +1,4 @@
-//! Finds the files of descriptors that calls recorded with BPF use and the recorder does not know.
+//! Finds the files of descriptors that are used by calls recorded with BPF but unknown to the recorder.
 
 use std::ffi::OsStr;
 use std::os::fd::AsRawFd;
@@ -26,7 +26,7 @@ impl Recorder {
     pub fn look_up_by_names(&mut self, tid: pid_t, number: i32) -> Option<Descriptor> {
         let seen = self.seen.as_ref();
         let file = seen.and_then(|it| it.captured.as_ref()?.file(number)).copied();
-        // It was not open during the call. By now it may be.
+        // It was not open during the call, but may be open now.
         if file.is_none() && self.seen.is_some() {
             return None;
         }
@@ -55,7 +55,7 @@ impl Recorder {
         Some(Descriptor::File(Rc::new(Open { file: id, node, key })))
     }
 
-    /// Finds the present object of a descriptor, which must be this file if the record has it.
+    /// Finds the present object of a descriptor. If the record has its file, the object must be that file.
     fn look_up_in_proc(
         &mut self,
         tid: pid_t,
@@ -85,7 +85,7 @@ impl Recorder {
         if names.info(key).is_some() {
             return Some(Ok(key));
         }
-        // The path may be that of a later file.
+        // The path may now refer to a later file.
         let reached = unnamed_or_reached(names, &real, &metadata);
         reached.filter(|it| *it == key || !same_numbers).map(Ok)
     }
@@ -128,7 +128,7 @@ impl File {
         Some(Descriptor::Outside(object, self.key.1))
     }
 
-    /// Describes the open file if it has no name on a file system in memory, as those of memfd_create(2).
+    /// Describes the open file if it is a file in memory without a name, such as a file of memfd_create(2).
     fn unnamed_in_memory(&self) -> Option<Descriptor> {
         /// linux/magic.h: tmpfs, hugetlbfs.
         const MEMORY: [u64; 2] = [0x0102_1994, 0x9584_58f6];

@@ -71,7 +71,7 @@ impl Programs<'_> {
     /// Fills in the record of an event of the current thread that is not a call. R9 = the record.
     fn event(&self, asm: &mut Asm, kind: i32, own: i32, out: Label) {
         asm.call(Call::Time).store(DoubleWord, R10, SMALL, R0);
-        self.room(asm, kind, own, out);
+        self.begin_record(asm, kind, own, out);
         asm.load(DoubleWord, R8, R10, SMALL).store(DoubleWord, R9, record::BEGIN, R8);
         asm.store(DoubleWord, R9, record::END, R8);
         Self::think(asm, R8);
@@ -85,7 +85,7 @@ impl Programs<'_> {
         asm.store_value(DoubleWord, R9, record::DELAY, 0);
     }
 
-    /// R1 = a field of the struct task_struct that a word of the context points to; 0 if it cannot be read.
+    /// R1 = a field of the struct task_struct to which a word of the context points; 0 if it cannot be read.
     fn number(asm: &mut Asm, word: i16, offset: i32) {
         asm.store_value(DoubleWord, R10, POINTER, 0).load(DoubleWord, R3, R6, word).add(R3, offset);
         asm.mov(R1, R10).add(R1, POINTER.into()).set(R2, 4).call(Call::ReadKernel);

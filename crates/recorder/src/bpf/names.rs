@@ -83,8 +83,8 @@ pub struct Names {
     /// The objects by device and inode number in the kernel, and the inverse map.
     of_kernel: Map<Key, Key>,
     in_kernel: Map<Key, Key>,
-    /// The inodes in the kernel that are several objects: subvolumes of btrfs have their own device numbers for stat(2),
-    /// but one in the kernel.
+    /// The inodes in the kernel that may be several objects: each subvolume of btrfs has its own device number in
+    /// stat(2), but all have the same one in the kernel.
     ambiguous: HashSet<Key>,
     made: u64,
     root: Key,
@@ -121,7 +121,7 @@ fn has_type(info: &Info, wanted: u32) -> bool {
 }
 
 impl Names {
-    /// Knows the root only.
+    /// Creates an instance that knows only the root.
     ///
     /// # Errors
     /// The root cannot be read.
@@ -148,8 +148,8 @@ impl Names {
         self.start = present();
     }
 
-    /// Waits until the times of new objects differ from that of the start: they have the resolution of the kernel's tick.
-    /// Gives up after 100 ms, if the clock was set back meanwhile.
+    /// Waits until the creation times of new objects differ from the time of the start; they have the resolution of the
+    /// kernel's tick. Gives up after 100 ms, in case the clock was set back.
     pub fn wait_for_tick(&self) {
         let begin = Instant::now();
         while present() <= self.start && begin.elapsed() < Duration::from_millis(100) {
@@ -183,7 +183,7 @@ impl Names {
     }
 
     /// Returns the directory in which an object has or had a name, and that name. The root is its own directory.
-    pub fn home(&self, key: Key) -> Option<(Key, Rc<[u8]>)> {
+    pub fn parent_and_name(&self, key: Key) -> Option<(Key, Rc<[u8]>)> {
         self.objects.get(&key).map(|it| (it.parent, it.name.clone()))
     }
 
@@ -206,7 +206,8 @@ impl Names {
         path
     }
 
-    /// Returns the device number in stat(2) of an object; of one that a call made, that of its directory.
+    /// Returns the device number of an object as stat(2) returns it; for an object created by a call, the device number
+    /// of its directory.
     pub fn device(&self, key: Key) -> Option<u64> {
         self.above(key).map(|it| it.0).find(|device| *device != MADE)
     }
@@ -244,7 +245,7 @@ impl Names {
         self.entries(dir).is_some_and(|it| it.complete)
     }
 
-    /// Adds a name of an object that existed at the start, or that an unrecorded program gave to it.
+    /// Adds a name of an object that existed at the start, or a name that an unrecorded program created.
     pub fn add(&mut self, dir: Key, name: &[u8], info: Info, path: &Path) -> Key {
         let is_link = has_type(&info, libc::S_IFLNK);
         let target = if is_link { std::fs::read_link(path).ok() } else { None };
@@ -255,7 +256,7 @@ impl Names {
         match self.objects.entry(info.key) {
             Entry::Vacant(it) => _ = it.insert(object(info, dir, shared.clone(), target)),
             Entry::Occupied(_) if mounted => {}
-            Entry::Occupied(mut it) => it.get_mut().moved(info, dir, shared.clone(), target),
+            Entry::Occupied(mut it) => it.get_mut().update(info, dir, shared.clone(), target),
         }
         self.put(dir, shared, info.key, 0);
         info.key
@@ -298,7 +299,7 @@ impl Names {
         (MADE, self.made)
     }
 
-    /// Adds a name that a call which ended at `end` gave to an existing object.
+    /// Adds a name of an existing object, created by a call that ended at `end`.
     pub fn link(&mut self, dir: Key, name: &[u8], key: Key, end: u64) {
         self.put(dir, name.into(), key, end);
         if let Some(it) = self.objects.get_mut(&key) {
@@ -307,7 +308,7 @@ impl Names {
     }
 
     /// Removes a name, unless it refers to a different object by now.
-    fn take(&mut self, dir: Key, name: &[u8], key: Key) {
+    fn remove_entry(&mut self, dir: Key, name: &[u8], key: Key) {
         if let Some(dir) = self.entries_mut(dir) {
             if dir.by_name.get(name).is_some_and(|it| it.key == key) {
                 dir.by_name.remove(name);
@@ -317,7 +318,7 @@ impl Names {
 
     /// Removes the name of an object, unless the name refers to a different object by now.
     pub fn remove(&mut self, dir: Key, name: &[u8], key: Key) {
-        self.take(dir, name, key);
+        self.remove_entry(dir, name, key);
         let Some(it) = self.objects.get_mut(&key) else { return };
         it.info.links = it.info.links.saturating_sub(1);
         if it.info.links == 0 || has_type(&it.info, libc::S_IFDIR) {
@@ -331,21 +332,21 @@ impl Names {
 
     /// Moves an object from one name to another.
     pub fn rename(&mut self, from: (Key, &[u8]), to: (Key, &[u8]), key: Key, end: u64) {
-        self.take(from.0, from.1, key);
-        self.give(to, key, end);
+        self.remove_entry(from.0, from.1, key);
+        self.assign(to, key, end);
     }
 
     /// Exchanges the objects of two names.
     pub fn exchange(&mut self, one: (Key, &[u8]), other: (Key, &[u8]), keys: (Key, Key), end: u64) {
-        self.give(other, keys.0, end);
-        self.give(one, keys.1, end);
+        self.assign(other, keys.0, end);
+        self.assign(one, keys.1, end);
     }
 
-    /// Makes a name refer to an existing object, which is there from now on.
-    fn give(&mut self, (dir, name): (Key, &[u8]), key: Key, end: u64) {
+    /// Makes a name refer to an existing object; from now on, this is the name of the object.
+    fn assign(&mut self, (dir, name): (Key, &[u8]), key: Key, end: u64) {
         let name: Rc<[u8]> = name.into();
         self.put(dir, name.clone(), key, end);
-        // A directory seems to move below itself if unrecorded programs moved others before.
+        // A directory seems to move below itself if an unrecorded program has moved other directories.
         if self.is_below(dir, key) {
             return;
         }
@@ -369,7 +370,7 @@ impl Names {
         before.is_none_or(|before| before == kernel)
     }
 
-    /// Returns the object that a call opened whose path leads to `key`, and false if `key` was a different inode before.
+    /// Returns the object opened by a call whose path leads to `key`, and false if `key` was a different inode before.
     pub fn opened(&mut self, key: Key, kernel: Key) -> (Key, bool) {
         match self.of_kernel.get(&kernel).copied() {
             Some(other) if other != key && !self.differs(key, other, kernel) => (other, true),
@@ -377,18 +378,18 @@ impl Names {
         }
     }
 
-    /// True if the object of a path is not the one that is known as an inode in the kernel, although its inode number
-    /// is the same.
+    /// True if the object of a path differs from the object that is known as an inode in the kernel, although both have
+    /// the same inode number.
     fn differs(&self, key: Key, other: Key, kernel: Key) -> bool {
-        let fits = |it: Key| it.0 == MADE || it.1 == kernel.1;
-        let apart = self.device(key) != self.device(other);
-        fits(key) && if fits(other) { apart } else { key.0 != MADE }
+        let has_inode_number = |it: Key| it.0 == MADE || it.1 == kernel.1;
+        let other_device = self.device(key) != self.device(other);
+        has_inode_number(key) && if has_inode_number(other) { other_device } else { key.0 != MADE }
     }
 }
 
 impl Object {
     /// Updates an object that was found under a new name.
-    fn moved(&mut self, info: Info, parent: Key, name: Rc<[u8]>, target: Option<Box<[u8]>>) {
+    fn update(&mut self, info: Info, parent: Key, name: Rc<[u8]>, target: Option<Box<[u8]>>) {
         if !has_type(&self.info, info.mode & libc::S_IFMT) {
             *self = object(info, parent, name, target);
             return;

@@ -125,8 +125,8 @@ impl Offsets {
     }
 }
 
-/// The number of scratch buffers that each copy of the programs has.
-pub const ROOMS: u32 = 5;
+/// The number of scratch buffers of each copy of the programs.
+pub const BUFFERS: u32 = 5;
 
 /// Makes the programs.
 ///
@@ -167,9 +167,9 @@ impl Programs<'_> {
     }
 
     /// R9 = a scratch buffer with the header of a record: its kind, the thread at [`KEY`], and the records lost so far.
-    pub(super) fn room(&self, asm: &mut Asm, kind: i32, own: i32, none: Label) {
+    pub(super) fn begin_record(&self, asm: &mut Asm, kind: i32, own: i32, none: Label) {
         asm.load(Word, R8, R10, KEY);
-        asm.store_value(Word, R10, KEY, own + (self.copy * ROOMS) as i32);
+        asm.store_value(Word, R10, KEY, own + (self.copy * BUFFERS) as i32);
         self.lookup(asm, self.maps.scratch, none);
         asm.mov(R9, R0).store(Word, R9, record::THREAD, R8);
         asm.store_value(Word, R9, record::KIND, kind);
@@ -260,7 +260,7 @@ impl Programs<'_> {
         a.bind_label(begins)
             .store(DoubleWord, R7, state::BEGIN, R8)
             .store(DoubleWord, R10, SLOT, R9);
-        self.room(a, BEGINS, 0, out);
+        self.begin_record(a, BEGINS, 0, out);
         a.load(DoubleWord, R1, R10, SLOT).store(DoubleWord, R9, record::SHAPE, R1);
         a.store_value(DoubleWord, R9, record::RESULT, 0);
         a.store_value(DoubleWord, R9, record::DELAY, 0);
@@ -293,7 +293,7 @@ impl Programs<'_> {
         self.begin(a, out);
         a.load(DoubleWord, R1, R7, state::SHAPE).jump_if(If::Eq, R1, 0, out);
         a.call(Call::Time).store(DoubleWord, R10, VALUE, R0);
-        self.room(a, ENDS, 1, out);
+        self.begin_record(a, ENDS, 1, out);
         a.load(DoubleWord, R1, R10, VALUE).store(DoubleWord, R9, record::END, R1);
         for (to, from) in [
             (record::BEGIN, state::BEGIN),

@@ -16,7 +16,7 @@ use rustix::mm::{MapFlags, ProtFlags};
 /// Length of the ring in bytes: a power of two.
 pub const LENGTH: u32 = 32 << 20;
 
-/// Maximum number of bytes that wait in memory for the recorder; more are spooled to a file.
+/// Maximum number of bytes that wait in memory for the recorder; the rest is spooled to a file.
 const MEMORY: usize = 16 << 20;
 
 /// The number of bytes at which a chunk is handed over.
@@ -165,7 +165,8 @@ impl Records {
         }
     }
 
-    /// Returns the number of times so far that the ring was empty. All records that arrived before the last such time have been handed over.
+    /// Returns the number of times so far that the ring was empty. All records that arrived before the last such time
+    /// have been handed over.
     pub fn times_empty(&self) -> u64 {
         self.common.times_empty.load(Ordering::SeqCst)
     }

@@ -9,7 +9,7 @@ use libc::pid_t;
 use super::btf::Btf;
 use super::kernel::{Attached, Map, MapKind};
 use super::layout::{COUNTERS, FOREIGN, LOST, NUMBERS, Shape, state};
-use super::program::{Maps, Offsets, Programs, ROOMS, SCRATCH};
+use super::program::{BUFFERS, Maps, Offsets, Programs, SCRATCH};
 use super::ring::{self, Records};
 use super::shapes;
 use crate::error::RecordError;
@@ -29,7 +29,7 @@ pub struct Session {
     /// The program at sched_waking. If it misses an event, a time is less exact, but no call is lost.
     waking: Vec<Attached>,
     records: Records,
-    /// Number of times that the ring had been found empty when a loss was first seen.
+    /// The number of times that the ring had been empty when a loss was first seen.
     lost_before: Option<u64>,
     /// The number of events that the programs had missed when they were detached.
     missed: u64,
@@ -60,7 +60,7 @@ impl Session {
         let threads = Map::new(MapKind::Hash, state::LENGTH, THREADS)?;
         let shapes = Map::new(MapKind::Array, size_of::<Shape>() as u32, NUMBERS)?;
         let copies = copies();
-        let scratch = Map::new(MapKind::PerProcessor, SCRATCH, ROOMS * copies)?;
+        let scratch = Map::new(MapKind::PerProcessor, SCRATCH, BUFFERS * copies)?;
         let ring = Map::new(MapKind::Ring, 0, ring::LENGTH)?;
         let counters = Map::new(MapKind::Array, 8, COUNTERS)?;
         for (number, shape) in shapes::all() {

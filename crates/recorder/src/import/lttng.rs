@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::io::BufRead;
 
 use super::parsed_call::ParsedCall;
-use super::world::ImportState;
+use super::state::ImportState;
 use super::{Imported, lines};
 use crate::error::RecordError;
 
@@ -109,12 +109,12 @@ fn time(text: &str) -> Option<u64> {
 /// Reads the output of babeltrace(1).
 pub fn read(
     from: impl BufRead,
-    world: &mut ImportState,
+    state: &mut ImportState,
     imported: &mut Imported,
 ) -> Result<(), RecordError> {
     let mut open_calls: HashMap<i64, OpenCall> = HashMap::new();
     let mut first = None;
-    world.timed = true;
+    state.timed = true;
     lines(from, imported, |text| {
         let (_, rest) = match text.split_once(" syscall_") {
             Some(parts) => parts,
@@ -156,10 +156,10 @@ pub fn read(
         let name =
             it.name.strip_prefix("new").filter(|it| it.ends_with("stat")).unwrap_or(&it.name);
         let (args, start, duration) = (args.collect(), it.start, now.saturating_sub(it.start));
-        world.call(&ParsedCall { name, args, result, thread, start, duration }).map(|_| ())
+        state.call(&ParsedCall { name, args, result, thread, start, duration }).map(|_| ())
     })?;
     if !open_calls.is_empty() {
-        world.note("calls that did not return", open_calls.len() as u64);
+        state.note("calls that did not return", open_calls.len() as u64);
     }
     Ok(())
 }
