@@ -1,4 +1,4 @@
-//! Orders calls by what they share.
+//! Orders calls by the resources that they share.
 //!
 //! Each call accesses resources: a file's data, a directory entry, the set of names in a directory, an open file. Two
 //! calls that access the same resource with different kinds of [`Access`], or both with [`Access::Change`], keep their
@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn reads_are_free_among_each_other_and_changes_wait_for_all_before() {
+    fn reads_are_unordered_and_changes_wait_for_all_earlier_calls() {
         let mut touches = Touches::default();
         assert_eq!(needs(&mut touches, Access::Change, (0, 1)), []);
         assert_eq!(needs(&mut touches, Access::Read, (1, 1)), [(0, 1)]);
@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn names_are_made_in_any_order_between_two_readings_of_their_directory() {
+    fn names_are_created_in_any_order_between_two_reads_of_their_directory() {
         let mut touches = Touches::default();
         needs(&mut touches, Access::Member, (0, 1));
         assert_eq!(needs(&mut touches, Access::Member, (1, 1)), []);

@@ -1,4 +1,4 @@
-//! Compiles traces with arbitrary changes; `make fuzz` tries more of them.
+//! Compiles traces with arbitrary changes; `make fuzz` tries more changes.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests may unwrap")]
 
 #[path = "../../trace/fuzz/arbitrary.rs"]

@@ -91,9 +91,9 @@ impl Wire for XattrName {
 
     fn get(from: &mut Source<'_>) -> Result<XattrName, Problem> {
         match from.text(NAME_MAX)? {
-            [] => Err(Problem::Name("that of an extended attribute is empty")),
+            [] => Err(Problem::Name("the name of an extended attribute is empty")),
             name if name.contains(&0) => {
-                Err(Problem::Name("that of an extended attribute contains NUL"))
+                Err(Problem::Name("the name of an extended attribute contains NUL"))
             }
             name => Ok(name.into()),
         }

@@ -71,7 +71,7 @@ pub fn processor(kernel: Option<String>) -> Result<Option<String>, Failure> {
     }
     if points.is_empty() {
         return Err(Failure::invalid_use(
-            "the lab counted nothing that this machine measured".to_string(),
+            "the lab counted none of the operations that this machine measured".to_string(),
         ));
     }
     let costs = fit::fit(&points);
@@ -212,7 +212,7 @@ impl Work<'_> {
     }
 }
 
-/// Returns the name of a trial's file system; a directory of the host stands for the one in memory.
+/// Returns the name of a trial's file system; a directory of the host stands for the file system in memory.
 fn filesystem(trial: &Trial) -> String {
     trial.plan.filesystem.as_ref().map_or(MEMORY.to_string(), |fs| fs.kind.clone())
 }

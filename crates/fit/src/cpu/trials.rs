@@ -14,7 +14,7 @@ use fsdyno_record::Trial;
 const MAX_NOISE: f64 = 1.3;
 const POLL: Duration = Duration::from_millis(50);
 
-/// Runs trials, with their folder of results and the kernel of the lab.
+/// A runner of trials, with their folder of results and the kernel of the lab.
 pub struct Runner<'a> {
     /// A folder for results.
     pub folder: &'a Path,
@@ -69,7 +69,7 @@ impl Runner<'_> {
     }
 }
 
-/// Returns the version of this machine's kernel, such as `6.18`, if the lab can have that one; if not, prints a note.
+/// Returns the version of this machine's kernel, such as `6.18`, if the lab has that version; if not, prints a note.
 pub fn kernel_of_this_machine() -> Option<String> {
     let release = rustix::system::uname().release().to_string_lossy().into_owned();
     let version = release.split('.').take(2).collect::<Vec<_>>().join(".");

@@ -1,6 +1,6 @@
 //! Helpers of the model's tests: a volume, and runs of dirops on it.
 #![allow(clippy::unwrap_used, reason = "tests may unwrap")]
-#![allow(dead_code, reason = "no test needs all of it")]
+#![allow(dead_code, reason = "each test uses a part of it")]
 
 use std::collections::BTreeMap;
 
