@@ -80,14 +80,14 @@ fn rotates(drive: &mut dyn Drive, non_rotating: bool, facts: &Facts) -> io::Resu
     if non_rotating || facts.rpm.is_some() {
         return Ok(!non_rotating);
     }
-    let took = fit::mean_read_time(drive)?;
-    if took < HALF_REVOLUTION {
+    let mean = fit::mean_read_time(drive)?;
+    if mean < HALF_REVOLUTION {
         say(&format!(
-            "fsdyno: random reads take {took} on average, so this is fitted as a solid-state drive; for a \
+            "fsdyno: random reads take {mean} on average, so this is fitted as a solid-state drive; for a \
              rotating disk behind a cache give --rpm"
         ));
     }
-    Ok(took >= HALF_REVOLUTION)
+    Ok(mean >= HALF_REVOLUTION)
 }
 
 fn announce(drive: &Probed, seconds: u64) {

@@ -135,9 +135,9 @@ impl Recorder {
         self.add_found(tid, seen.args[0] as i32, seen.found);
         self.seen = Some(seen);
         self.tree.clock = entry_sequence;
-        if let Some((call, gone)) = self.decode(tid, &entry) {
+        if let Some((call, removed)) = self.decode(tid, &entry) {
             self.tree.clock = end;
-            let mut it = Pending { call, entry, start, think, gone, entry_sequence, closed };
+            let mut it = Pending { call, entry, start, think, removed, entry_sequence, closed };
             if self.complete(tid, &mut it, result) {
                 let call = it.call;
                 let plain = matches!(call, Call::Open { .. } | Call::Dup { .. } | Call::Map { .. });

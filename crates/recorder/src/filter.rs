@@ -90,7 +90,7 @@ fn only(number: i64, arg: u32, values: &[u32]) -> Vec<sock_filter> {
     all
 }
 
-/// Stops mmap(2) of a file. Anonymous mappings and those that the recorder makes pass.
+/// Stops mmap(2) of a file. Anonymous mappings and mappings by the recorder pass.
 fn map(inside: bool) -> Vec<sock_filter> {
     let mut all = vec![
         step(EQUAL, libc::SYS_mmap as u32, 0, if inside { 11 } else { 5 }),
@@ -116,7 +116,7 @@ fn map(inside: bool) -> Vec<sock_filter> {
     all
 }
 
-/// Lets a call pass if its last argument shows that the recorder makes it; stops the program's calls.
+/// Lets a call pass if its last argument shows that it is a call of the recorder; stops calls of the program.
 fn own(number: i64) -> [sock_filter; 7] {
     [
         step(EQUAL, number as u32, 0, 6),
@@ -147,7 +147,7 @@ fn stops(inside: bool) -> Vec<sock_filter> {
     numbers.chunk_by(|a, b| a + 1 == *b).flat_map(range).collect()
 }
 
-/// Puts the calling process and its future children under the filter.
+/// Installs the filter for the calling process and its future children.
 ///
 /// Makes only system calls, so that it may be called between fork and exec.
 pub fn install(program: &[sock_filter]) -> io::Result<()> {

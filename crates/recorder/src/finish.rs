@@ -38,7 +38,7 @@ impl Recorder {
     /// Completes the event of a call. Returns false if the call has no event.
     pub fn complete(&mut self, tid: pid_t, it: &mut Pending, result: i64) -> bool {
         let succeeded = result >= 0;
-        let (entry, entry_sequence, gone) = (it.entry, it.entry_sequence, it.gone);
+        let (entry, entry_sequence, removed) = (it.entry, it.entry_sequence, it.removed);
         let args = entry.args;
         match entry.number {
             libc::SYS_close => return self.complete_close(tid, it),
@@ -54,8 +54,8 @@ impl Recorder {
             libc::SYS_wait4 | libc::SYS_waitid => return self.complete_wait(tid, it, result),
             _ => {}
         }
-        if let (true, Some(gone)) = (succeeded, gone) {
-            self.tree.gone(gone, entry_sequence);
+        if let (true, Some(removed)) = (succeeded, removed) {
+            self.tree.remove(removed, entry_sequence);
         }
         match &mut it.call {
             Call::Open { .. } if succeeded => {
@@ -93,7 +93,7 @@ impl Recorder {
         entry_sequence: u64,
     ) -> Option<NodeId> {
         if let Some(seen) = &self.seen {
-            let (node, new) = self.tree.made(seen.made?.key, at.dir, entry_sequence, true);
+            let (node, new) = self.tree.created_node(seen.made?.key, at.dir, entry_sequence, true);
             return new.then_some(node);
         }
         let (dir, path) = match entry.number {
@@ -109,10 +109,10 @@ impl Recorder {
             _ => format!("/proc/{tid}/fd/{dir}/"),
         };
         let end = text.iter().rposition(|byte| *byte != b'/')? + 1;
-        let mut whole = from.into_bytes();
-        whole.extend_from_slice(&text[..end]);
-        let stat = attributes(rustix::fs::CWD, &whole).ok()?;
-        let (node, new) = self.tree.made(key(&stat), at.dir, entry_sequence, true);
+        let mut full_path = from.into_bytes();
+        full_path.extend_from_slice(&text[..end]);
+        let stat = attributes(rustix::fs::CWD, &full_path).ok()?;
+        let (node, new) = self.tree.created_node(key(&stat), at.dir, entry_sequence, true);
         new.then_some(node)
     }
 
@@ -144,7 +144,7 @@ impl Recorder {
         let node = if creates {
             let exclusive =
                 *flags & (libc::O_EXCL | libc::O_TMPFILE) as u32 & !(libc::O_DIRECTORY as u32) != 0;
-            let (node, new) = self.tree.made(key(&stat), at.dir, entry_sequence, exclusive);
+            let (node, new) = self.tree.created_node(key(&stat), at.dir, entry_sequence, exclusive);
             *created = new.then_some(node);
             node
         } else if let Some(node) = at.node {

@@ -226,10 +226,10 @@ impl Injector {
             it.0
         };
         let end = at + code(0).len() as u64;
-        let whole = [&code(end)[..], self.shared.path().as_bytes(), b"\0"].concat();
-        let mut before = vec![0; whole.len()];
+        let code_and_path = [&code(end)[..], self.shared.path().as_bytes(), b"\0"].concat();
+        let mut before = vec![0; code_and_path.len()];
         memory.read_exact_at(&mut before, at)?;
-        memory.write_all_at(&whole, at)?;
+        memory.write_all_at(&code_and_path, at)?;
         let after = sys::run(tid, at);
         memory.write_all_at(&before, at)?;
         let after = after?;
@@ -298,8 +298,9 @@ impl Injector {
             _ => {
                 let gate = (CODE + GATE) as u64;
                 let size = size.next_multiple_of(PAGE);
-                let none = u64::MAX;
-                let next = call(tid, gate, libc::SYS_mmap, [0, size, READ_RUN, PRIVATE, none, 0])?;
+                let no_file = u64::MAX;
+                let next =
+                    call(tid, gate, libc::SYS_mmap, [0, size, READ_RUN, PRIVATE, no_file, 0])?;
                 *stub_memory = Some(StubMemory { memory: memory(tid)?, next, end: next + size });
                 next
             }

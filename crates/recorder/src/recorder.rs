@@ -89,7 +89,7 @@ pub struct Recorder {
 }
 
 impl Recorder {
-    /// The recorder of a command that has not begun.
+    /// Creates the recorder of a command that has not begun.
     pub fn new(tree: Tree, stop_cost: StopCost, shared: Option<Rc<Shared>>) -> Recorder {
         Recorder {
             tree,
@@ -179,7 +179,7 @@ impl Recorder {
         }
     }
 
-    /// Makes a table with these descriptors.
+    /// Creates a table with these descriptors.
     pub fn table(&self, all: BTreeMap<i32, Descriptor>) -> Descriptors {
         Rc::new(Table::new(all, self.shared.as_ref().and_then(Shared::table)))
     }

@@ -303,11 +303,11 @@ impl Recorder {
             let dir = directory(path).ok()?;
             return Some((self.tree.directory(&dir)?, key(stat)));
         }
-        let real = std::fs::read_link(path).ok()?;
-        let dir = directory(real.parent()?).ok()?;
+        let target = std::fs::read_link(path).ok()?;
+        let dir = directory(target.parent()?).ok()?;
         let parent = self.tree.directory(&dir)?;
         // A deleted file gets its last name.
-        let name = real.file_name()?.as_bytes();
+        let name = target.file_name()?.as_bytes();
         let name = name.strip_suffix(b" (deleted)").unwrap_or(name);
         Some((self.tree.node(&dir, parent, name, stat), key(stat)))
     }

@@ -177,13 +177,13 @@ impl Recorder {
         if entry.number == libc::SYS_munmap && !self.is_mapped(tid, entry.args[0], entry.args[1]) {
             return untraced;
         }
-        let Some((call, gone)) = self.decode(tid, &entry) else { return untraced };
+        let Some((call, removed)) = self.decode(tid, &entry) else { return untraced };
         let closed = (entry.number == libc::SYS_close)
             .then(|| self.take_descriptor(tid, entry.args[0] as i32))
             .flatten();
         self.invalidate_paths_after(entry.number);
         let start = self.now();
-        let pending = Pending { call, entry, start, think, gone, entry_sequence, closed };
+        let pending = Pending { call, entry, start, think, removed, entry_sequence, closed };
         if let Some(thread) = self.threads.get_mut(&tid) {
             thread.pending = Some(pending);
         }

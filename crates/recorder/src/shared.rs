@@ -52,7 +52,7 @@ impl Shared {
         const FSGSBASE: u64 = 2;
         // SAFETY: it reads a number.
         let by_register = unsafe { libc::getauxval(libc::AT_HWCAP2) } & FSGSBASE != 0;
-        // Ring 0 means none; a table is never handed out twice.
+        // Ring 0 means none; no table is in use twice.
         let shared = Rc::new(Shared {
             file: file.into(),
             start: start.cast(),
@@ -86,7 +86,7 @@ impl Shared {
         self.at::<AtomicU64>(SEQUENCE).fetch_add(1, Ordering::SeqCst) + 1
     }
 
-    /// Makes all calls stop for the recorder from now on.
+    /// Turns the injected code off: from now on, all calls stop for the recorder.
     pub fn turn_off(&self) {
         self.at::<AtomicU32>(OFF).store(1, Ordering::SeqCst);
     }
@@ -232,7 +232,7 @@ impl Ring {
         (SHARED + self.offset(0)) as u64
     }
 
-    /// Makes the injected code read the thread's CPU time at its next call.
+    /// Makes the injected code read the thread's CPU time again at the next call.
     pub fn invalidate_cpu_time(&self) {
         self.word(RING_WALL).store(0, Ordering::SeqCst);
     }

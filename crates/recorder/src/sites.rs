@@ -1,4 +1,4 @@
-//! Finds the sites in a C library whose calls are redirected to the injected code (inside/inside.c), and makes the
+//! Finds the sites in a C library whose calls are redirected to the injected code (inside/inside.c), and generates the
 //! stubs.
 //!
 //! A site is one of these ([`Form`]):
@@ -27,7 +27,7 @@ const MOVES: &[u8] = &[0x48, 0x89, 0xfe, 0xbf];
 /// `mov %r9,%r8; mov 8(%rsp),%r9`: the end of the shift of the arguments in the function syscall(2).
 const SHIFT: &[u8] = &[0x4d, 0x89, 0xc8, 0x4c, 0x8b, 0x4c, 0x24, 0x08];
 
-/// Instructions in a library that make a call.
+/// A place in a library with instructions that make a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Site {
     /// The offset in the code.
@@ -36,7 +36,7 @@ pub struct Site {
     pub form: Form,
 }
 
-/// A sequence of instructions that make a call, with the instruction that the jump replaces.
+/// A sequence of instructions that makes a call, with the instruction that the jump replaces.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Form {
     /// A recorded call.

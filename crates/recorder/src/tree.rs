@@ -100,10 +100,10 @@ impl Tree {
             .map(|it| (it.as_path(), RootKind::Tree))
             .chain([(system, RootKind::System)])
         {
-            let wrong = |error| RecordError::Tree { path: path.into(), error };
-            let path = path.canonicalize().map_err(wrong)?;
-            let dir = directory(&path).map_err(|error| wrong(error.into()))?;
-            let stat = rustix::fs::fstat(&dir).map_err(|error| wrong(error.into()))?;
+            let tree_error = |error| RecordError::Tree { path: path.into(), error };
+            let path = path.canonicalize().map_err(tree_error)?;
+            let dir = directory(&path).map_err(|error| tree_error(error.into()))?;
+            let stat = rustix::fs::fstat(&dir).map_err(|error| tree_error(error.into()))?;
             if it.nodes.contains_key(&key(&stat)) {
                 continue;
             }
@@ -131,7 +131,7 @@ impl Tree {
             self.writer = None;
             let _ = writeln!(
                 std::io::stderr(),
-                "fsdyno: the trace cannot be written ({error}); the command goes on without being recorded, \
+                "fsdyno: the trace cannot be written ({error}); the command continues without being recorded, \
                  and the trace so far is valid"
             );
             self.failed = Some(error.into());
@@ -232,7 +232,13 @@ impl Tree {
     /// Returns the node of an inode that was created by a call which began at `before`, and true if the node is new; it
     /// is not if a different call introduced it meanwhile. If two `exclusive` calls created the same key, the inode
     /// number was reused.
-    pub fn made(&mut self, key: Key, of: NodeId, before: u64, exclusive: bool) -> (NodeId, bool) {
+    pub fn created_node(
+        &mut self,
+        key: Key,
+        of: NodeId,
+        before: u64,
+        exclusive: bool,
+    ) -> (NodeId, bool) {
         match self.nodes.get(&key) {
             Some(known) if known.introduced > before && !(known.made && exclusive) => {
                 (known.node, false)
@@ -253,8 +259,8 @@ impl Tree {
         }
     }
 
-    /// Removes an inode that was deleted by a call which began at `before`: a new inode may have its number since then.
-    pub fn gone(&mut self, key: Key, before: u64) {
+    /// Removes an inode that was deleted by a call which began at `before`, unless a new inode already has its number.
+    pub fn remove(&mut self, key: Key, before: u64) {
         if self.nodes.get(&key).is_some_and(|it| it.introduced <= before) {
             if let Some(former) = self.nodes.remove(&key) {
                 self.keep_former(key, former.node);
@@ -372,7 +378,7 @@ impl Tree {
         node
     }
 
-    /// Returns the class of a file: its own for the first files of an extension, then that of the last sampled one.
+    /// Returns the class of a file: for the first files of an extension their own, then that of the last sampled file.
     fn class(&mut self, path: &Path, of: Key) -> Compressibility {
         let extension = path.extension().unwrap_or_default().as_bytes().to_vec();
         let known = self.classes.entry(extension).or_insert((0, Compressibility::Unknown));
@@ -386,15 +392,15 @@ impl Tree {
     }
 }
 
-/// Replaces a name that is longer than a name of a trace can be (255 bytes) by its beginning and a hash of it.
+/// Replaces a name that is too long for a trace (over 255 bytes) by its beginning and a hash.
 fn shortened(name: &[u8]) -> Vec<u8> {
     let hash: String =
         Sha256::digest(name).iter().take(8).map(|byte| format!("{byte:02x}")).collect();
     [&name[..name.len().min(200)], b"-", hash.as_bytes()].concat()
 }
 
-/// Opens the object of an identity as a reference only: another object may be at the path by now, and opening a device
-/// has effects.
+/// Opens an object with O_PATH and checks its identity: another object may now be at the path, and to open a device has
+/// effects.
 fn reference(path: &Path, of: Key) -> std::io::Result<(OwnedFd, Kind)> {
     let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let found = rustix::fs::open(path, flags, Mode::empty())?;
@@ -438,7 +444,7 @@ fn file_system(path: &Path) -> String {
         Some((words.next()?, words.next()?))
     });
     let above = mounts.filter(|(at, _)| path.starts_with(at));
-    // Of two mounts on one directory, the later one is visible.
+    // If two file systems are mounted on one directory, the later mount is visible.
     above.max_by_key(|(at, _)| at.len()).map(|(_, kind)| kind.to_string()).unwrap_or_default()
 }
 

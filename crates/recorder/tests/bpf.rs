@@ -389,9 +389,9 @@ fn a_killed_recorder_leaves_the_command_running_and_a_valid_beginning() {
         std::thread::sleep(Duration::from_millis(20));
     }
     let reader = Reader::new(File::open(&path).unwrap()).unwrap();
-    let (good, bad): (Vec<_>, Vec<_>) = reader.partition(Result::is_ok);
-    assert!(good.len() > 100, "{}", good.len());
-    assert!(bad[0].as_ref().unwrap_err().to_string().contains("truncated"), "{bad:?}");
+    let (valid_items, errors): (Vec<_>, Vec<_>) = reader.partition(Result::is_ok);
+    assert!(valid_items.len() > 100, "{}", valid_items.len());
+    assert!(errors[0].as_ref().unwrap_err().to_string().contains("truncated"), "{errors:?}");
 }
 
 /// Runs a recorder in a separate process, which the next test stops for a while.
@@ -445,13 +445,13 @@ fn a_full_ring_ends_the_trace_and_is_an_error() {
     // The trace is valid up to the loss, and has the program's first calls.
     let reader = Reader::new(File::open(dir.join("out.trace")).unwrap()).unwrap();
     let mut items = Vec::new();
-    let mut bad = None;
+    let mut last_error = None;
     for item in reader {
         match item {
             Ok(item) => items.push(item),
-            Err(error) => bad = Some(error.to_string()),
+            Err(error) => last_error = Some(error.to_string()),
         }
     }
-    assert!(bad.is_some_and(|it| it.contains("truncated")));
+    assert!(last_error.is_some_and(|it| it.contains("truncated")));
     assert!(counts(&items, CallKind::Rename) > 1000, "{}", counts(&items, CallKind::Rename));
 }

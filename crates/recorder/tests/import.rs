@@ -164,10 +164,10 @@ fn fio_logs_become_calls_and_invalid_lines_are_errors() {
         refused(Format::FioV2, text),
         "line 1: it is 'fio version 3 iolog', not 'fio version 2 iolog'"
     );
-    let wrong = text.replace("read 0 4096", "read 0");
-    assert_eq!(refused(Format::FioV3, &wrong), "line 4: offset and length are missing");
-    let wrong = text.replace("125 a.0.0 open\n", "");
-    assert_eq!(refused(Format::FioV3, &wrong), "line 3: 'a.0.0' is not open");
+    let invalid = text.replace("read 0 4096", "read 0");
+    assert_eq!(refused(Format::FioV3, &invalid), "line 4: offset and length are missing");
+    let invalid = text.replace("125 a.0.0 open\n", "");
+    assert_eq!(refused(Format::FioV3, &invalid), "line 3: 'a.0.0' is not open");
 }
 
 #[test]

@@ -150,11 +150,12 @@ fn calls_have_their_objects_results_and_sizes() {
     let moved = named(&items, "moved");
     let unlink = moved.iter().find(|(it, _)| it.call.kind() == CallKind::Unlink).unwrap();
     assert_eq!(unlink.0.call.identities().names[0].unwrap().node, Some(*node));
-    let gone = named(&items, "gone");
+    let removed = named(&items, "gone");
     assert!(
-        gone.iter()
+        removed
+            .iter()
             .any(|(it, _)| it.result == -2 && it.call.identities().names[0].unwrap().beyond == 1),
-        "{gone:?}"
+        "{removed:?}"
     );
     let Some(Item::End(end)) = items.last() else { panic!("no end") };
     assert_eq!(end.status, Some(7 << 8));
@@ -344,7 +345,7 @@ fn a_killed_recorder_takes_the_command_with_it_and_leaves_a_valid_beginning() {
         std::thread::sleep(std::time::Duration::from_millis(20));
     }
     let reader = Reader::new(File::open(&path).unwrap()).unwrap();
-    let (good, bad): (Vec<_>, Vec<_>) = reader.partition(Result::is_ok);
-    assert!(good.len() > 100, "{}", good.len());
-    assert!(bad[0].as_ref().unwrap_err().to_string().contains("truncated"), "{bad:?}");
+    let (valid_items, errors): (Vec<_>, Vec<_>) = reader.partition(Result::is_ok);
+    assert!(valid_items.len() > 100, "{}", valid_items.len());
+    assert!(errors[0].as_ref().unwrap_err().to_string().contains("truncated"), "{errors:?}");
 }

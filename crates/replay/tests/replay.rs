@@ -310,11 +310,11 @@ fn a_call_waits_for_any_number_of_threads() {
     let work = workload(&trace, &[]);
     let (mut source, mut op) =
         (work.ops(0, fsdyno_workload::Share { rank: 0, ranks: 301 }), Op::default());
-    let mut most = 0;
+    let mut max_points = 0;
     while source.next(&mut op) {
-        most = most.max(1 + op.also_after.len());
+        max_points = max_points.max(1 + op.also_after.len());
     }
-    assert_eq!(most, 300);
+    assert_eq!(max_points, 300);
     drop(source);
     let (differences, problems) = replayed(work.as_ref());
     assert_eq!((differences.count(), problems), (0, vec![]));

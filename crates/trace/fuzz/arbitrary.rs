@@ -4,12 +4,12 @@
 pub struct Arbitrary(pub u64);
 
 impl Arbitrary {
-    /// Returns a number from 0 to below `most`.
-    pub fn below(&mut self, most: usize) -> usize {
+    /// Returns a number from 0 to below `limit`.
+    pub fn below(&mut self, limit: usize) -> usize {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;
         self.0 ^= self.0 << 17;
-        (self.0 % most.max(1) as u64) as usize
+        (self.0 % limit.max(1) as u64) as usize
     }
 
     /// Returns a seed with a few changes: changed bytes and bits, and parts that are removed, repeated, or taken from

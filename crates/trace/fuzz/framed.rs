@@ -10,13 +10,13 @@ pub fn framed(bytes: &[u8]) -> Vec<u8> {
     let header = Header { has_think: true, has_times: true, ..Header::default() };
     let writer = Writer::new(Vec::new(), &header).expect("a write to memory");
     let begin = writer.written() as usize;
-    let mut whole = writer.end(End::default()).expect("a write to memory");
-    whole.truncate(begin);
+    let mut trace = writer.end(End::default()).expect("a write to memory");
+    trace.truncate(begin);
     for (kind, part) in [(2, &bytes[..tree]), (3, &bytes[tree..])] {
         let length = (part.len() as u32).to_le_bytes();
         let head = [&[kind][..], &length, &length].concat();
         let sum = crc32fast::hash(&[&head[..], part].concat());
-        whole.extend([&head[..], &sum.to_le_bytes(), part].concat());
+        trace.extend([&head[..], &sum.to_le_bytes(), part].concat());
     }
-    whole
+    trace
 }

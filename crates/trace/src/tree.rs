@@ -100,7 +100,7 @@ impl Wire for XattrName {
     }
 }
 
-/// An entry of a directory as it was before the program changed it. Entries of one directory are in the order in
+/// An entry of a directory in its state before the program changed it. Entries of one directory are in the order in
 /// which getdents64(2) returned them. A second entry with the same node is a hard link; its other fields are ignored.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Entry {

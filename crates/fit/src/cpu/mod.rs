@@ -262,13 +262,13 @@ fn caches_in(folder: &Path) -> Result<CacheSizes, Failure> {
     }
     match found {
         [Some((l1_kib, _)), Some((l2_kib, l2_ways))] => {
-            let whole = |kib: u64| kib / WAY_KIB * WAY_KIB;
+            let round_down = |kib: u64| kib / WAY_KIB * WAY_KIB;
             Ok(CacheSizes {
-                l1_kib: whole(l1_kib),
+                l1_kib: round_down(l1_kib),
                 l1_ways: l1_kib / WAY_KIB,
                 l2_kib,
                 l2_ways,
-                l1i_kib: whole(l1i_kib.unwrap_or(DEFAULT_L1I_KIB)),
+                l1i_kib: round_down(l1i_kib.unwrap_or(DEFAULT_L1I_KIB)),
             })
         }
         _ => Err(Failure::invalid_use(format!(
@@ -285,7 +285,7 @@ fn about() -> String {
     name.map_or("an unnamed processor".to_string(), |(_, name)| name.trim().to_string())
 }
 
-/// Returns the validation as comments: what was measured, and each point as predicted by a fit without its group.
+/// Returns the validation as comments: the measured times, and each point as predicted by a fit without its group.
 fn report(
     points: &[Point],
     costs: &Costs,

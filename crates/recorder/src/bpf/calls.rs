@@ -83,8 +83,8 @@ impl Recorder {
         self.tree.clock = entry_sequence;
         let decoded = self.decode(tid, &entry);
         self.seen = None;
-        let Some((call, gone)) = decoded else { return };
-        let pending = Pending { call, entry, start, think, gone, entry_sequence, closed: None };
+        let Some((call, removed)) = decoded else { return };
+        let pending = Pending { call, entry, start, think, removed, entry_sequence, closed: None };
         if let Some(thread) = self.threads.get_mut(&tid) {
             (thread.pending, thread.closes) = (Some(pending), closes);
         }
@@ -220,7 +220,7 @@ impl Recorder {
         let captured = seen.captured.as_ref();
         let target = (made.mode & libc::S_IFMT == libc::S_IFLNK)
             .then(|| captured.and_then(|it| it.text(seen.args[0])).unwrap_or_default());
-        // A file made with O_TMPFILE has no name.
+        // A file created with O_TMPFILE has no name.
         if let Some((dir, name, None)) = parts(first) {
             names.make(dir, name, made.key, made.mode, target, end);
         }

@@ -79,14 +79,14 @@ impl Recorder {
         if let Some(outside) = self.outside(path.as_ref(), &info(&metadata).stat()) {
             return Some(Err(outside));
         }
-        let real = std::fs::read_link(&path).ok()?;
+        let target = std::fs::read_link(&path).ok()?;
         let names = self.names.as_mut()?;
         let key = info(&metadata).key;
         if names.info(key).is_some() {
             return Some(Ok(key));
         }
         // The path may now refer to a later file.
-        let reached = unnamed_or_reached(names, &real, &metadata);
+        let reached = unnamed_or_reached(names, &target, &metadata);
         reached.filter(|it| *it == key || !same_numbers).map(Ok)
     }
 
@@ -99,14 +99,14 @@ impl Recorder {
     }
 }
 
-/// Returns the object of an open file by its path. A file whose name is gone becomes a new object with that name.
-fn unnamed_or_reached(names: &mut Names, real: &Path, it: &std::fs::Metadata) -> Option<Key> {
-    let gone = real.as_os_str().as_bytes().strip_suffix(b" (deleted)");
-    let Some(gone) = gone.map(|it| Path::new(OsStr::from_bytes(it))) else {
-        return names.reach(real);
+/// Returns the object of an open file by its path. A file whose name was removed becomes a new object with that name.
+fn unnamed_or_reached(names: &mut Names, target: &Path, it: &std::fs::Metadata) -> Option<Key> {
+    let removed = target.as_os_str().as_bytes().strip_suffix(b" (deleted)");
+    let Some(removed) = removed.map(|it| Path::new(OsStr::from_bytes(it))) else {
+        return names.reach(target);
     };
-    let dir = names.reach(gone.parent()?)?;
-    Some(names.add_unnamed(dir, gone.file_name()?.as_bytes(), info(it)))
+    let dir = names.reach(removed.parent()?)?;
+    Some(names.add_unnamed(dir, removed.file_name()?.as_bytes(), info(it)))
 }
 
 impl File {

@@ -19,7 +19,7 @@ use crate::inode::{Info, Key};
 #[cfg(test)]
 mod tests;
 
-/// The device number in keys of objects that recorded calls made.
+/// The device number in keys of objects created by recorded calls.
 const MADE: u64 = u64::MAX;
 
 /// The key of a directory that is not on a file system, such as one of procfs.
@@ -33,7 +33,7 @@ const MAX_DEPTH: usize = 4096;
 pub(super) struct Slot {
     /// The object.
     pub(super) key: Key,
-    /// CLOCK_MONOTONIC at the end of the call that made the name; 0 for a name from before the start.
+    /// CLOCK_MONOTONIC at the end of the call that created the name; 0 for a name that existed at the start.
     since: u64,
     /// The object that the name referred to before.
     former: Option<Key>,
@@ -90,7 +90,7 @@ pub struct Names {
     root: Key,
     /// The file of the trace, which is not part of a tree.
     pub(super) own: Key,
-    /// The time of the start (CLOCK_REALTIME, seconds and nanoseconds): objects made later are not in the initial tree.
+    /// The time of the start (CLOCK_REALTIME, seconds and nanoseconds): later objects are not in the initial tree.
     pub(super) start: (i64, i64),
     /// The number of names that were read.
     pub(super) count: usize,
@@ -110,14 +110,14 @@ pub fn info(it: &std::fs::Metadata) -> Info {
     }
 }
 
-/// Returns the time that the kernel would write into a file now.
+/// Returns the present time of the clock from which the kernel sets the times of files.
 pub(super) fn present() -> (i64, i64) {
     let now = rustix::time::clock_gettime(rustix::time::ClockId::RealtimeCoarse);
     (now.tv_sec, now.tv_nsec)
 }
 
-fn has_type(info: &Info, wanted: u32) -> bool {
-    info.mode & libc::S_IFMT == wanted
+fn has_type(info: &Info, file_type: u32) -> bool {
+    info.mode & libc::S_IFMT == file_type
 }
 
 impl Names {
@@ -143,7 +143,7 @@ impl Names {
         Ok(names)
     }
 
-    /// Begins the recording: objects made from now on are not in the initial tree.
+    /// Begins the recording: objects created from now on are not in the initial tree.
     pub fn begin(&mut self) {
         self.start = present();
     }
@@ -234,7 +234,7 @@ impl Names {
         Some(slot.former.filter(|_| slot.since > begin).unwrap_or(slot.key))
     }
 
-    /// True if a name was made by a call that ended after `begin`, and did not exist before.
+    /// True if a name was created by a call that ended after `begin`, and did not exist before.
     pub fn appeared_after(&self, dir: Key, name: &[u8], begin: u64) -> bool {
         let slot = self.entries(dir).and_then(|it| it.by_name.get(name));
         slot.is_some_and(|it| it.since > begin && it.former.is_none())
@@ -275,7 +275,7 @@ impl Names {
         }
     }
 
-    /// Adds an object made by a call that ended at `end`.
+    /// Adds an object created by a call that ended at `end`.
     pub fn make(
         &mut self,
         dir: Key,
@@ -307,7 +307,7 @@ impl Names {
         }
     }
 
-    /// Removes a name, unless it refers to a different object by now.
+    /// Removes a name, unless it now refers to a different object.
     fn remove_entry(&mut self, dir: Key, name: &[u8], key: Key) {
         if let Some(dir) = self.entries_mut(dir) {
             if dir.by_name.get(name).is_some_and(|it| it.key == key) {
@@ -316,7 +316,7 @@ impl Names {
         }
     }
 
-    /// Removes the name of an object, unless the name refers to a different object by now.
+    /// Removes the name of an object, unless the name now refers to a different object.
     pub fn remove(&mut self, dir: Key, name: &[u8], key: Key) {
         self.remove_entry(dir, name, key);
         let Some(it) = self.objects.get_mut(&key) else { return };
@@ -394,7 +394,7 @@ impl Object {
             *self = object(info, parent, name, target);
             return;
         }
-        // The attributes of a file with several names are those that it had under its first name.
+        // A file with several names keeps the attributes that were read with its first name.
         if info.links < 2 || self.entries.is_some() {
             self.info = info;
         }

@@ -27,8 +27,8 @@ impl Recorder {
         follow: bool,
     ) -> Result<Place, Outside> {
         let Some(text) = self.text(tid, path) else {
-            let bad = |it: &Seen| it.result == -i64::from(libc::EFAULT);
-            if path != 0 && !self.seen.as_deref().is_some_and(bad) {
+            let is_fault = |it: &Seen| it.result == -i64::from(libc::EFAULT);
+            if path != 0 && !self.seen.as_deref().is_some_and(is_fault) {
                 self.note("calls on paths that could not be read", 1);
             }
             return Err(NONE);
@@ -186,8 +186,8 @@ impl Recorder {
         }
     }
 
-    /// Adds to the trace the entries of a directory outside the recorded trees that a thread lists: those that
-    /// exist now, except those created since the recording started.
+    /// Adds to the trace the entries of a directory outside the recorded trees that a thread lists: the present
+    /// entries, except entries created since the recording started.
     pub fn list_by_names(&mut self, dir: Key) {
         let Some(mut names) = self.names.take() else { return };
         if let Some(node) = self.introduce(&mut names, dir) {

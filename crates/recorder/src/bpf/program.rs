@@ -2,7 +2,7 @@
 //!
 //! Each recorded thread has a state, in a map by thread ID. At the entry to a call the program stores the time. At the
 //! end it writes the call, its arguments and the data that they point to, to the ring. The data are read at the end:
-//! the kernel itself has read them by then, so that they are in memory. Arguments to which the kernel also writes (the
+//! the kernel has read them by then, so they are in memory. Arguments to which the kernel also writes (the
 //! offsets of copies, struct flock) then have their new values.
 
 use std::io;
@@ -20,7 +20,7 @@ use Size::{DoubleWord, Word};
 const WINDOWS: i16 = 0x7000;
 const WINDOW: i16 = 0x200;
 
-/// Length in bytes of the scratch buffer in which a program makes a record.
+/// Length in bytes of the scratch buffer in which a program builds a record.
 pub const SCRATCH: u32 = 0x7fff;
 
 /// TS_COMPAT: the thread is in a 32-bit system call.
@@ -128,7 +128,7 @@ impl Offsets {
 /// The number of scratch buffers of each copy of the programs.
 pub const BUFFERS: u32 = 5;
 
-/// Makes the programs.
+/// A generator of the programs.
 ///
 /// Since Linux 7.0 a thread can be preempted in a program at a tracepoint; the kernel then does not run that program
 /// for other threads on the processor. On such kernels several copies of each program are attached to the same
@@ -140,7 +140,7 @@ pub struct Programs<'a> {
 }
 
 impl Programs<'_> {
-    /// Makes programs that use these maps.
+    /// Creates a generator of programs that use these maps.
     pub fn new(maps: Maps, offsets: &Offsets, copy: u32) -> Programs<'_> {
         Programs { maps, offsets, copy }
     }
@@ -230,7 +230,7 @@ impl Programs<'_> {
         }
     }
 
-    /// Makes the program at sys_enter.
+    /// Returns the program at sys_enter.
     pub fn enter(&self) -> Vec<[u8; 8]> {
         let mut asm = Asm::default();
         let (out, unrecorded, foreign) = (asm.label(), asm.label(), asm.label());
@@ -255,7 +255,7 @@ impl Programs<'_> {
         a.load(DoubleWord, R1, R7, state::DELAY).store(DoubleWord, R7, state::DELAY_BEFORE, R1);
         let begins = a.label();
         a.jump_if(If::Ne, R9, 0, begins);
-        // The call's time does not include this program's.
+        // The time of the call does not include that of this program.
         a.call(Call::Time).store(DoubleWord, R7, state::BEGIN, R0).exit();
         a.bind_label(begins)
             .store(DoubleWord, R7, state::BEGIN, R8)
@@ -285,7 +285,7 @@ impl Programs<'_> {
         asm.finish()
     }
 
-    /// Makes the program at sys_exit.
+    /// Returns the program at sys_exit.
     pub fn leave(&self) -> Vec<[u8; 8]> {
         let mut asm = Asm::default();
         let out = asm.label();

@@ -21,8 +21,8 @@ const MAX_NAMES: usize = 2_000_000;
 pub fn read_names(trees: &[PathBuf], own: Key) -> Result<Names, RecordError> {
     let mut names = Names::new(own)?;
     for path in trees {
-        let wrong = |error| RecordError::Tree { path: path.clone(), error };
-        let real = path.canonicalize().map_err(wrong)?;
+        let tree_error = |error| RecordError::Tree { path: path.clone(), error };
+        let real = path.canonicalize().map_err(tree_error)?;
         if let Some(top) = names.reach(&real) {
             names.read(top)?;
         }
@@ -122,7 +122,8 @@ impl Names {
         }
     }
 
-    /// Reads the present entries of a directory, excluding those made since the start. Keeps their order for the trace.
+    /// Reads the present entries of a directory, except entries created since the start. Keeps their order for the
+    /// trace.
     pub fn list(&mut self, key: Key, path: &Path) -> Vec<(Rc<[u8]>, Info)> {
         let Ok(entries) = std::fs::read_dir(path) else { return Vec::new() };
         let begun = self.has_begun();

@@ -19,7 +19,7 @@ mod tests;
 pub enum NameOutcome {
     /// Nothing.
     Nothing,
-    /// The call made the name.
+    /// The call created the name.
     Made,
     /// The name did not exist.
     Absent,
@@ -27,7 +27,7 @@ pub enum NameOutcome {
     Exists(u32),
 }
 
-/// Returns what a call implies for the last name of its first or second path.
+/// Returns the implication of a call for the last name of its first or second path.
 pub fn name_outcome(seen: &Seen, first: bool) -> NameOutcome {
     use CallKind as K;
     let Some(kind) = table::kind(seen.number) else { return NameOutcome::Nothing };
@@ -195,7 +195,7 @@ impl Walk<'_> {
             && self.recorder.is_kernel_file_system(&open, device)
     }
 
-    /// Returns the object of a name, as far as it can be known.
+    /// Returns the object of a name, if it can be determined.
     fn entry(&mut self, dir: Key, name: &[u8], last: bool) -> Option<Key> {
         let middle = if self.succeeded { DIRECTORY } else { NameOutcome::Nothing };
         let name_outcome = self.name_outcome.filter(|_| last).unwrap_or(middle);
@@ -226,7 +226,7 @@ impl Walk<'_> {
         if self.is_kernel_file_system(dir) {
             return None;
         }
-        // It existed during the call and has been removed since.
+        // The name existed during the call and has been removed since.
         self.recorder.note("names that were removed before their attributes could be read", 1);
         let key = self.names.fresh();
         let info = Info { key, mode, links: 1, ..Info::default() };

@@ -159,19 +159,19 @@ impl ImportState {
         }
         let name = path.rsplit(|byte| *byte == b'/').next().unwrap_or_default();
         let cwd = thread.cwd.borrow().clone();
-        let whole = self.absolute(&cwd, &path);
-        let at = self.place(&whole, true, Kind::File, true).ok();
+        let full_path = self.absolute(&cwd, &path);
+        let at = self.place(&full_path, true, Kind::File, true).ok();
         if let Some(program) = self.name(name) {
             self.event(thread.id, parsed.start, parsed.duration, 0, Call::Exec { program, at });
         }
-        let gone: Vec<i32> = thread
+        let closed: Vec<i32> = thread
             .descriptors
             .borrow()
             .iter()
             .filter(|(_, it)| it.cloexec)
             .map(|(number, _)| *number)
             .collect();
-        for number in gone {
+        for number in closed {
             if let Some(it) = thread.descriptors.borrow_mut().remove(&number) {
                 self.close(thread.id, parsed.start, it, true);
             }

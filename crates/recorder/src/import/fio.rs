@@ -21,10 +21,10 @@ pub fn read(
         Log { state, version, open: HashMap::new(), ends: HashMap::new(), next: 3, now: 0 };
     lines(from, imported, |text| {
         if std::mem::take(&mut first) {
-            let wanted = format!("fio version {version} iolog");
-            return match text.trim() == wanted {
+            let expected = format!("fio version {version} iolog");
+            return match text.trim() == expected {
                 true => Ok(()),
-                false => Err(format!("it is '{text}', not '{wanted}'")),
+                false => Err(format!("it is '{text}', not '{expected}'")),
             };
         }
         log.line(text)

@@ -76,8 +76,8 @@ struct OpenCall {
 
 /// Returns the value of a field `NAME = VALUE` in the groups in braces. For flags with names, returns the number.
 fn field(text: &str, name: &str) -> Option<String> {
-    let wanted = format!(" {name} = ");
-    let value = &text[text.find(&wanted)? + wanted.len()..];
+    let prefix = format!(" {name} = ");
+    let value = &text[text.find(&prefix)? + prefix.len()..];
     if let Some(inner) = value.strip_prefix('"') {
         let bytes = inner.as_bytes();
         let mut at = 0;
@@ -132,11 +132,11 @@ pub fn read(
         // Without the context vtid or tid, all threads of a processor are treated as one.
         let thread: i64 = thread.or_else(|| field(fields, "cpu_id")?.parse().ok()).unwrap_or(0);
         if let Some(name) = event.strip_prefix("entry_") {
-            let Some((_, wanted)) = FIELDS.iter().find(|it| it.0 == name) else {
+            let Some((_, names)) = FIELDS.iter().find(|it| it.0 == name) else {
                 open_calls.remove(&thread);
                 return Ok(());
             };
-            let args = wanted.iter().map(|name| match *name {
+            let args = names.iter().map(|name| match *name {
                 "0" => Ok("0".to_string()),
                 "clone_flags" => Ok(format!("flags={}", field(fields, name).unwrap_or_default())),
                 name => field(fields, name).ok_or_else(|| format!("the field {name} is missing")),

@@ -37,14 +37,14 @@ impl ImportState {
         let (dir, path) = if at_dir { (Some(0), 1) } else { (None, 0) };
         let (flags, mode) = flags_and_mode(parsed, path)?;
         let has = |flag: i32| flags & flag as u32 == flag as u32;
-        let whole = self.path(parsed, thread, dir, path)?;
+        let full_path = self.path(parsed, thread, dir, path)?;
         let temporary = has(libc::O_TMPFILE);
         let kind = if has(libc::O_DIRECTORY) { Kind::Directory } else { Kind::File };
         let created_by = has(libc::O_CREAT) && !parsed.fails();
         // With O_CREAT, a file that was not seen before is assumed not to have existed.
         let exists = parsed.existed() && !created_by;
         let (cloexec, sure) = (has(libc::O_CLOEXEC), !temporary && has(libc::O_DIRECTORY));
-        let place = self.place(&whole, exists || temporary, kind, sure);
+        let place = self.place(&full_path, exists || temporary, kind, sure);
         if place.is_err() && !parsed.fails() {
             self.put(parsed, thread, Descriptor { open: None, cloexec });
         }
@@ -66,7 +66,7 @@ impl ImportState {
             if has(libc::O_TRUNC) {
                 self.changed(node);
             }
-            let open = self.open(node, whole);
+            let open = self.open(node, full_path);
             file = Some(open.file);
             self.put(parsed, thread, Descriptor { open: Some(open), cloexec });
         }

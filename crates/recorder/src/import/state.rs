@@ -259,7 +259,7 @@ impl ImportState {
         }
     }
 
-    /// Makes an open file.
+    /// Creates an open file.
     pub fn open(&mut self, node: NodeId, path: Vec<u8>) -> Rc<Open> {
         self.files += 1;
         let file = FileId(self.files - 1);
@@ -463,7 +463,7 @@ impl ImportState {
     }
 }
 
-/// Makes a call on an object outside the trace.
+/// Creates the record of a call on an object outside the trace.
 pub fn outside(call: CallKind, Outside(object): &Outside) -> Call {
     Call::Outside { call, object: *object, number: 0 }
 }

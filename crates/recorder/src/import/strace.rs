@@ -118,9 +118,9 @@ fn arguments(text: &str) -> Option<(Vec<&str>, &str)> {
 /// Parses the result and the duration of a call; None for a call without a result (`= ?`).
 fn result(text: &str) -> Result<Option<(i64, u64)>, String> {
     let text = text.trim();
-    let wrong = || format!("'{text}' is not a result");
-    let text_of = text.strip_prefix('=').ok_or_else(wrong)?.trim();
-    let took =
+    let parse_error = || format!("'{text}' is not a result");
+    let text_of = text.strip_prefix('=').ok_or_else(parse_error)?.trim();
+    let duration =
         text_of.rsplit_once('<').and_then(|(_, it)| it.strip_suffix('>')).and_then(nanoseconds);
     let mut words = text_of.split(' ');
     let first = words.next().unwrap_or_default();
@@ -128,13 +128,13 @@ fn result(text: &str) -> Result<Option<(i64, u64)>, String> {
         return Ok(None);
     }
     let digits = first.split('<').next().unwrap_or_default();
-    let value = number(digits).ok_or_else(wrong)?;
+    let value = number(digits).ok_or_else(parse_error)?;
     if value != -1 || digits.starts_with("0x") {
-        return Ok(Some((value, took.unwrap_or(0))));
+        return Ok(Some((value, duration.unwrap_or(0))));
     }
     let name = words.next().unwrap_or_default();
     let error = errno(name).ok_or_else(|| format!("'{name}' is not a known error"))?;
-    Ok(Some((-error, took.unwrap_or(0))))
+    Ok(Some((-error, duration.unwrap_or(0))))
 }
 
 /// Reads the output of strace(1).

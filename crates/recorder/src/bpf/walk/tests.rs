@@ -108,8 +108,8 @@ fn a_loop_of_links_ends() {
 
 #[test]
 fn files_in_a_file_system_mounted_below_dev_are_recorded() {
-    let apart = |path: &str| fs::metadata(path).map(|it| info_device(&it)).ok();
-    if apart("/dev/shm") == apart("/dev") || apart("/dev") == apart("/") {
+    let device_of = |path: &str| fs::metadata(path).map(|it| info_device(&it)).ok();
+    if device_of("/dev/shm") == device_of("/dev") || device_of("/dev") == device_of("/") {
         eprintln!("skipped: /dev/shm is not a separate file system");
         return;
     }
