@@ -67,7 +67,7 @@ impl Started {
     pub fn outcome(mut self) -> io::Result<()> {
         match self.spawner.join() {
             Ok(outcome) => outcome?,
-            Err(_) => return Err(io::Error::other("the start failed")),
+            Err(_) => return Err(io::Error::other("the thread that starts the command failed")),
         }
         let mut errno = [0; 4];
         match self.reports.read_exact(&mut errno) {

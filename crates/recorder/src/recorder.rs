@@ -50,7 +50,7 @@ pub struct Recorder {
     /// The call inside a program that is being recorded.
     pub seen: Option<Box<Seen>>,
     /// Recorded calls, kept for reuse.
-    #[allow(clippy::vec_box, reason = "they move between this and other places")]
+    #[allow(clippy::vec_box, reason = "the boxes move between collections")]
     pub spare: Vec<Box<Seen>>,
     /// The memory shared with programs, if code is injected into them.
     pub shared: Option<Rc<Shared>>,

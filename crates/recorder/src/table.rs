@@ -16,12 +16,12 @@ pub struct Row {
     pub shape: Shape,
 }
 
-/// A call of which these slots are recorded when it has returned.
+/// Returns the row of a call whose slots are recorded at its return.
 const fn row(number: c_long, kind: K, slots: &[u64]) -> Row {
     Row { number, kind, shape: Shape::new(&[], slots) }
 }
 
-/// A call of which these slots are recorded when it begins.
+/// Returns the row of a call whose slots are recorded at its entry.
 const fn begins(number: c_long, kind: K, slots: &[u64]) -> Row {
     Row { number, kind, shape: Shape::new(slots, &[]) }
 }

@@ -71,7 +71,7 @@ impl Resource {
     }
 }
 
-/// The calls that last touched a resource with one kind of access, and those before them, which had a different kind.
+/// The last calls that touched a resource, all with one kind of access, and the calls with another kind before them.
 #[derive(Debug)]
 struct Touched {
     access: Access,

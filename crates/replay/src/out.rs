@@ -98,7 +98,7 @@ impl CompiledWriter {
         Ok(at)
     }
 
-    /// Returns the offset of a string, or 0, which stands for a missing name, if it is empty.
+    /// Returns the offset of a string; for an empty string 0, which stands for a missing name.
     pub fn optional(&mut self, text: &[u8]) -> Result<u32, ReplayError> {
         if text.is_empty() { Ok(0) } else { self.string(text) }
     }

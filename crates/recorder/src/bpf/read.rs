@@ -80,7 +80,8 @@ impl Names {
             return Ok(());
         }
         let text = format!(
-            "it has more than {MAX_NAMES} names, which BPF must know before the start; name smaller trees with --tree"
+            "it has more than {MAX_NAMES} names, which recording by BPF must read before the start; name smaller \
+             trees with --tree"
         );
         Err(RecordError::Tree { path: path.into(), error: io::Error::other(text) })
     }
