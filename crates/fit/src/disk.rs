@@ -75,7 +75,7 @@ fn check_direct_io(drive: &Probed) -> Result<(), Failure> {
 const HALF_REVOLUTION: Nanos = Nanos(2_000_000);
 
 /// Returns true if the drive rotates. The kernel's report of a non-rotating drive is trusted. A rotating
-/// drive is the kernel's default, so that report is checked by measuring random reads, unless the drive's speed is known.
+/// drive is the kernel's default, so that report is checked by measuring random reads, unless the speed is known.
 fn rotates(drive: &mut dyn Drive, non_rotating: bool, facts: &Facts) -> io::Result<bool> {
     if non_rotating || facts.rpm.is_some() {
         return Ok(!non_rotating);
