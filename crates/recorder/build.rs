@@ -1,5 +1,5 @@
-//! Compiles what runs inside recorded programs (inside/inside.c), which src/shared.rs embeds, and makes constants of
-//! Rust of inside/layout.h.
+//! Compiles the code that runs inside recorded programs (inside/inside.c), which src/shared.rs embeds, and converts the
+//! constants of inside/layout.h to Rust.
 
 use std::fmt::Write;
 use std::path::Path;
@@ -36,7 +36,7 @@ fn main() {
         println!("cargo::rerun-if-changed=inside/{file}");
     }
     let Some(folder) = std::env::var_os("OUT_DIR") else { return };
-    // Rust links with cc too, so it is there.
+    // Rust also links with cc, so it is installed.
     let compiler = std::env::var_os("CC").unwrap_or_else(|| "cc".into());
     let mut command = Command::new(&compiler);
     command.args(FLAGS).arg("-o").arg(Path::new(&folder).join("inside.bin"));
@@ -44,7 +44,7 @@ fn main() {
     match command.status() {
         Ok(status) if status.success() => {}
         Ok(status) => fail(&format!("{command:?}: {status}")),
-        Err(error) => fail(&format!("{command:?}: {error}; it is a C compiler that is wanted")),
+        Err(error) => fail(&format!("{command:?}: {error}; a C compiler is required")),
     }
     match layout().map(|text| std::fs::write(Path::new(&folder).join("layout.rs"), text)) {
         Ok(Ok(())) => {}
@@ -52,7 +52,7 @@ fn main() {
     }
 }
 
-/// `#define NAME VALUE` as `pub const NAME: usize = VALUE;`.
+/// Converts each `#define NAME VALUE` to `pub const NAME: usize = VALUE;`.
 fn layout() -> std::io::Result<String> {
     let header = std::fs::read_to_string("inside/layout.h")?;
     let mut out = String::new();
@@ -68,6 +68,6 @@ fn layout() -> std::io::Result<String> {
 }
 
 fn fail(why: &str) {
-    println!("cargo::error=failed to compile what runs inside recorded programs: {why}");
+    println!("cargo::error=failed to compile the code that runs inside recorded programs: {why}");
     exit(1);
 }

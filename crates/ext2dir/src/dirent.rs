@@ -180,7 +180,7 @@ mod tests {
         assert_eq!(names(&block), [(28, b"one".to_vec()), (36, b"x".to_vec())]);
         assert_eq!(find_space(&block, b"seven").offset, Some(0), "the first with enough space");
         assert_eq!(remove(&mut block, 0), 0);
-        assert_eq!(read(&block, 0).record, 28, "free, and as long as it was");
+        assert_eq!(read(&block, 0).record, 28, "free, with its former length");
         assert_eq!(find(&block, b"one").offset, None, "a free entry is not found by its old name");
         let total: usize = entries(&block).map(|(_, entry)| entry.record).sum();
         assert_eq!(total, 64);

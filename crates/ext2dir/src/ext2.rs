@@ -3,7 +3,7 @@
 //!
 //! As in Linux 2.4: a name that was found stays cached (dentry cache) until unmount; a change dirties blocks in memory;
 //! every 5 s kupdate writes blocks that have been dirty for 30 s, in ascending order, while the caller continues;
-//! memory is never short, so bdflush has nothing to do. An inode is copied into its block of the inode table only when
+//! memory never runs short, so bdflush is idle. An inode is copied into its block of the inode table only when
 //! that block is written; the block is read first if it is not in the cache.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};

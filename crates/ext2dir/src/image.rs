@@ -220,7 +220,7 @@ pub fn check(ext2: &Ext2) -> Vec<String> {
         }
         let mut blocks = directory.blocks.clone();
         let mut find = (ext2.variant().make)(ext2.seed());
-        // The search starts as it does after a mount: it knows only whether an index exists.
+        // The search starts in its state after a mount, in which only the existence of an index is known.
         find.on_mount(directory.find.has_index());
         let is_dots = |name: &[u8]| matches!(name, b"." | b"..");
         for name in names.iter().filter(|name| !is_dots(name)) {

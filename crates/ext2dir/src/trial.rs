@@ -97,7 +97,7 @@ enum Step {
 }
 
 impl Step {
-    #[deny(clippy::wildcard_enum_match_arm, reason = "a new effect must be decided here")]
+    #[deny(clippy::wildcard_enum_match_arm, reason = "a new effect requires a decision here")]
     fn of(call: &Call) -> Option<Step> {
         match call.facts().effect {
             Effect::Lookup { dir } => Some(Step::Lookup(dir)),

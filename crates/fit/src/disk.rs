@@ -18,7 +18,7 @@ const SECTOR: u64 = 512;
 /// The queue depth if sysfs does not report one: that of NCQ.
 const DEFAULT_DEPTH: u32 = 32;
 
-/// Measures a drive for about this time and fits a disk profile; none if the user stopped it.
+/// Measures a drive for about `seconds` and fits a disk profile; none if the user stopped it.
 ///
 /// # Errors
 /// A drive that cannot be read, or whose times fit no model.
@@ -26,8 +26,8 @@ pub fn disk(path: &Path, seconds: u64, rpm: Option<u32>) -> Result<Option<String
     let stop = stop::flag()?;
     let drive = Probed::open(path, Arc::clone(&stop))?;
     check_direct_io(&drive)?;
-    let still = drive.fact("queue/rotational").as_deref() == Some("0");
-    if let Some(rpm) = rpm.filter(|_| still) {
+    let non_rotating = drive.fact("queue/rotational").as_deref() == Some("0");
+    if let Some(rpm) = rpm.filter(|_| non_rotating) {
         return Err(Failure::invalid_use(format!(
             "--rpm {rpm}: '{}' does not rotate (/sys/block/{}/queue/rotational is 0); remove --rpm",
             drive.path().display(),
@@ -35,10 +35,10 @@ pub fn disk(path: &Path, seconds: u64, rpm: Option<u32>) -> Result<Option<String
         )));
     }
     let facts = facts(&drive, rpm);
-    say_first(&drive, seconds);
+    announce(&drive, seconds);
     let sectors = drive.size().0 / SECTOR;
     let mut device = Device(drive);
-    let measured = rotates(&mut device, still, &facts)
+    let measured = rotates(&mut device, non_rotating, &facts)
         .and_then(|rotates| measure(&mut device, rotates, seconds, &facts, sectors));
     let fitted = match measured {
         Ok(fitted) => fitted?,
@@ -55,8 +55,8 @@ pub fn disk(path: &Path, seconds: u64, rpm: Option<u32>) -> Result<Option<String
     Ok(Some(text))
 }
 
-/// Refuses a loop device without direct I/O: it reads its file through the page cache, even for O_DIRECT reads of the
-/// device.
+/// Refuses a loop device without direct I/O: even for O_DIRECT reads of the device, it reads its file through the page
+/// cache.
 fn check_direct_io(drive: &Probed) -> Result<(), Failure> {
     let Some(file) = drive.fact("loop/backing_file").filter(|_| !drive.is_file()) else {
         return Ok(());
@@ -74,23 +74,23 @@ fn check_direct_io(drive: &Probed) -> Result<(), Failure> {
 /// Half a revolution at 15,000 rpm: if random reads take longer on average, they wait for a rotating disk.
 const HALF_REVOLUTION: Nanos = Nanos(2_000_000);
 
-/// Returns true if the drive rotates. A kernel that reports a non-rotating drive is believed. Since a rotating drive is
-/// the kernel's default, that report is checked by measuring random reads, unless the drive's speed is known.
-fn rotates(drive: &mut dyn Drive, still: bool, facts: &Facts) -> io::Result<bool> {
-    if still || facts.rpm.is_some() {
-        return Ok(!still);
+/// Returns true if the drive rotates. The kernel's report of a non-rotating drive is trusted. A rotating
+/// drive is the kernel's default, so that report is checked by measuring random reads, unless the speed is known.
+fn rotates(drive: &mut dyn Drive, non_rotating: bool, facts: &Facts) -> io::Result<bool> {
+    if non_rotating || facts.rpm.is_some() {
+        return Ok(!non_rotating);
     }
-    let took = fit::mean_read_time(drive)?;
-    if took < HALF_REVOLUTION {
+    let mean = fit::mean_read_time(drive)?;
+    if mean < HALF_REVOLUTION {
         say(&format!(
-            "fsdyno: random reads take {took} on average, so this is fitted as a solid-state drive; for a \
+            "fsdyno: random reads take {mean} on average, so this is fitted as a solid-state drive; for a \
              rotating disk behind a cache give --rpm"
         ));
     }
-    Ok(took >= HALF_REVOLUTION)
+    Ok(mean >= HALF_REVOLUTION)
 }
 
-fn say_first(drive: &Probed, seconds: u64) {
+fn announce(drive: &Probed, seconds: u64) {
     if drive.is_file() {
         say(
             "fsdyno: this is a file; the fit describes the storage below it, including the file system",

@@ -22,7 +22,7 @@ const CATALOG: Catalog = Catalog {
     ],
 };
 
-/// The name of the plain speed of one instruction per nanosecond.
+/// The name of the plain speed: one instruction per nanosecond.
 const INSTRUCTIONS: &str = "instructions";
 
 /// An error when finding a processor.

@@ -1,11 +1,11 @@
-//! What holds for any text as that of strace, of fio, or of babeltrace (the first byte says which): an import ends with a
-//! trace or an error, in bounded time, and the trace is whole: its identities are as the checker of traces wants them.
-//! Used by the fuzz target and the test of mutated texts.
+//! The properties of an import of arbitrary text as the output of strace, fio or babeltrace (the first byte selects the
+//! tool): it ends with a trace or an error, in bounded time, and the trace is complete and passes the checker of
+//! identities. Used by the fuzz target and the test of mutated texts.
 
 use fsdyno_recorder::import::{Format, ImportOptions, import};
 use fsdyno_trace::{Checker, Reader};
 
-/// Panics if it does not hold.
+/// Panics if a property does not hold.
 pub fn check(bytes: &[u8]) {
     let Some((which, text)) = bytes.split_first() else { return };
     let format = match which % 4 {

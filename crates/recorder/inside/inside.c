@@ -1,7 +1,7 @@
-// Runs inside the recorded programs: makes their calls on files, and puts each call with its result into the ring of
-// the thread. The recorder maps it into a program and redirects the calls of the C library to it (src/inject.rs). A
-// call that it cannot record with certainty stops for the recorder. It uses no library, only its stack and the shared
-// memory, and only general-purpose registers.
+// The code that runs inside the recorded programs. It makes their calls on files, and puts each call with its result
+// into the ring of the thread. The recorder maps it into a program and redirects the calls of the C library to it
+// (src/inject.rs). A call that it cannot record with certainty stops for the recorder. It uses no library, only its
+// stack and the shared memory, and only general-purpose registers.
 #include "layout.h"
 
 typedef unsigned char u8;
@@ -73,9 +73,9 @@ enum {
     NONE, ON_DESCRIPTOR, ON_WRITE, ON_VECTOR, ON_READDIR, ON_FCNTL, ON_CLOSE, ON_MMAP, ON_MUNMAP, ON_WAIT, ON_PATH, ON_EXEC, ON_TWO
 };
 
-// How a call takes its paths: the index of the argument for the directory (CWD: the working directory), for the path,
-// and for flags (0: none) that may contain AT_SYMLINK_NOFOLLOW; whether it follows links without flags; whether it
-// creates.
+// The way in which a call takes its paths: the indices of the arguments for the directory (CWD: the working directory),
+// for the path, and for flags (0: none) that may contain AT_SYMLINK_NOFOLLOW; then whether it follows links without
+// flags, and whether it creates the name.
 #define CWD 7
 struct shape {
     u8 kind, dir, path, flags, follow, makes;
@@ -254,14 +254,14 @@ static void publish(char *ring, struct event *it) {
     *FIELD(u32, ring, RING_BUSY) = 1;
     BARRIER();
     u64 tail = *FIELD(u64, ring, RING_TAIL);
-    if (tail + 2 * EVENT_MOST - __atomic_load_n(FIELD(u64, ring, RING_HEAD), __ATOMIC_ACQUIRE) > RING_ROOM) {
+    if (tail + 2 * EVENT_MAX - __atomic_load_n(FIELD(u64, ring, RING_HEAD), __ATOMIC_ACQUIRE) > RING_CAPACITY) {
         struct call empty = {UNSHARE, {0}};
         stop(&empty);
     }
-    u64 at = tail % RING_ROOM;
-    if (at + EVENT_MOST > RING_ROOM) {
+    u64 at = tail % RING_CAPACITY;
+    if (at + EVENT_MAX > RING_CAPACITY) {
         *FIELD(u32, ring, RING_DATA + at) = SKIP;
-        tail += RING_ROOM - at;
+        tail += RING_CAPACITY - at;
         at = 0;
     }
     u64 *to = put((u64 *)(ring + RING_DATA + at), it, __builtin_offsetof(struct event, made));
@@ -279,7 +279,7 @@ static int read_more(const struct call *it, const struct shape *shape, char *rin
     struct stat of;
     switch (shape->kind) {
     case ON_MMAP:
-        // A mapping of code (PROT_EXEC): the recorder redirects its calls, if there are any.
+        // A mapping of code (PROT_EXEC): the recorder redirects its calls, if any.
         if (!(arg[2] & 4)) return 0;
         if (sys(FSTAT, arg[4], (u64)&of, 0, 0, 0) || (of.mode & S_IFMT) != S_IFREG) return -1;
         return node(of.dev, of.ino, 0) & NODE_PLAIN ? 0 : -1;
@@ -309,9 +309,9 @@ static int read_more(const struct call *it, const struct shape *shape, char *rin
     }
 }
 
-// True for a call without effects, which can be repeated. It is made first: its result spares calls that the resolution
-// of its path would otherwise need.
-static int asks(const struct call *it) {
+// True for a call without effects, which can be repeated. Such a call is made first: its result saves calls that the
+// resolution of its path would otherwise need.
+static int is_repeatable(const struct call *it) {
     u64 flags = it->arg[3];
     switch (it->number) {
     // With an empty buffer, the kernel does not read the path.
@@ -323,8 +323,8 @@ static int asks(const struct call *it) {
     }
 }
 
-// Returns what the result of such a call shows about the object of its path.
-static long said(const struct call *it, long result) {
+// Returns the information that the result of such a call gives about the object of its path.
+static long shown_by_result(const struct call *it, long result) {
     int reads = it->number == READLINK || it->number == READLINKAT;
     if (it->number == NEWFSTATAT && it->arg[3] == AT_EMPTY_PATH) return UNKNOWN;
     if (reads && result == -EINVAL) return NO_LINK;
@@ -334,7 +334,7 @@ static long said(const struct call *it, long result) {
 
 // Finds the places of the paths of a call. Returns -1 for a call that must stop.
 static int find_places(const struct call *it, const struct shape *shape, char *ring, const u8 *table, u64 wall,
-                       int asked, struct event *event) {
+                       int repeatable, struct event *event) {
     const u64 *arg = it->arg;
     int dir = shape->dir == CWD ? AT_FDCWD : (int)arg[shape->dir], follow = shape->follow;
     u64 path = arg[shape->path];
@@ -351,14 +351,14 @@ static int find_places(const struct call *it, const struct shape *shape, char *r
     if ((it->number == NEWFSTATAT || it->number == STATX) && arg[shape->flags] & AT_EMPTY_PATH && dir >= 0) {
         char first;
         // A successful call has read the path.
-        if (asked && event->result == 0) first = *(const char *)path;
+        if (repeatable && event->result == 0) first = *(const char *)path;
         else if (fetch(ring, &first, path, 1)) return -1;
         if (first == 0) {
             event->flags |= EMPTY_PATH;
             return 0;
         }
     }
-    long found = asked ? said(it, event->result) : UNKNOWN;
+    long found = repeatable ? shown_by_result(it, event->result) : UNKNOWN;
     const struct stat *known = (const struct stat *)arg[it->number == LSTAT ? 1 : 2];
     if (find(&event->place[0], ring, dir, path, follow, wall, found, known)) return -1;
     // Only exec of a missing program, which fails, is handled here.
@@ -399,7 +399,7 @@ static int finds_pipe(int fd, struct event *event) {
 }
 
 // True if a call may change which directory a path leads to, including by symbolic links.
-static int changes_ways(const struct call *it, const struct event *event) {
+static int changes_paths(const struct call *it, const struct event *event) {
     u64 number = it->number;
     if (number == CHDIR || number == FCHDIR) return 1;
     if (number != RMDIR && number != UNLINK && number != UNLINKAT && number != RENAME && number != RENAMEAT && number != RENAMEAT2)
@@ -429,7 +429,7 @@ __attribute__((used)) long handle(const struct call *it) {
     char *ring = ring_of_thread();
     if (!ring) return stop(it);
     u64 tail = *FIELD(u64, ring, RING_TAIL), head = __atomic_load_n(FIELD(u64, ring, RING_HEAD), __ATOMIC_ACQUIRE);
-    if (*FIELD(u32, ring, RING_BUSY) || tail + 3 * EVENT_MOST - head > RING_ROOM) return stop(it);
+    if (*FIELD(u32, ring, RING_BUSY) || tail + 3 * EVENT_MAX - head > RING_CAPACITY) return stop(it);
     volatile u8 *table = FIELD(u8, AT(TABLES), (u64) * FIELD(u32, ring, RING_TABLE) * DESCRIPTORS);
     int fd = (int)(shape->kind == ON_MMAP ? arg[4] : arg[0]);
     struct event event;
@@ -440,13 +440,13 @@ __attribute__((used)) long handle(const struct call *it) {
     event.cpu_begin = used(ring, wall);
     event.more[0] = event.more[1] = event.more[2] = event.more[3] = 0;
     if (read_more(it, shape, ring, &event)) return stop(it);
-    int asked = asks(it);
-    if (asked) make_between(it, &event);
-    if (shape->kind >= ON_PATH && find_places(it, shape, ring, (u8 *)table, wall, asked, &event)) return stop(it);
+    int repeatable = is_repeatable(it);
+    if (repeatable) make_between(it, &event);
+    if (shape->kind >= ON_PATH && find_places(it, shape, ring, (u8 *)table, wall, repeatable, &event)) return stop(it);
     event.number = it->number;
     for (int at = 0; at < 6; at++) event.arg[at] = arg[at];
     if (shape->kind == ON_CLOSE) {
-        // The begin has its own sequence number, by which the end refers to it.
+        // The beginning has its own sequence number, by which the end refers to it.
         event.begin = next_sequence();
         table[fd] = 0;
         event.flags |= IS_BEGIN;
@@ -455,13 +455,13 @@ __attribute__((used)) long handle(const struct call *it) {
     } else if (event.flags & HAS_FOUND) {
         table[fd] = DESCRIPTOR_OUTSIDE;
     }
-    int ways = changes_ways(it, &event);
-    if (ways) rise(EPOCH), rise(MADE_EPOCH);
+    int changes = changes_paths(it, &event);
+    if (changes) increment(EPOCH), increment(MADE_EPOCH);
     u64 closes = event.begin;
-    if (!asked) make_between(it, &event);
+    if (!repeatable) make_between(it, &event);
     if (shape->kind == ON_CLOSE) event.begin = closes;
-    if (ways) rise(EPOCH), rise(MADE_EPOCH);
-    if (shape->makes || it->number == LINK || it->number == LINKAT) rise(MADE_EPOCH);
+    if (changes) increment(EPOCH), increment(MADE_EPOCH);
+    if (shape->makes || it->number == LINK || it->number == LINKAT) increment(MADE_EPOCH);
     // Only a wait that returned a child is recorded.
     if (shape->kind == ON_WAIT && event.result <= 0) return event.result;
 

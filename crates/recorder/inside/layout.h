@@ -44,9 +44,9 @@
 #define DESCRIPTORS 4096
 #define DESCRIPTOR_FILE 1
 #define DESCRIPTOR_OUTSIDE 2
-// By hash of a path: the directory that it recently led to.
-#define WAYS 0x1d00000
-#define WAYS_COUNT 4096
+// By hash of a path: the directory to which it recently led.
+#define PATH_CACHE 0x1d00000
+#define PATH_CACHE_COUNT 4096
 #define RINGS 0x2000000
 #define RINGS_COUNT 1024
 #define RING_LENGTH 0x20000
@@ -63,15 +63,15 @@
 #define RING_WALL 112
 #define RING_CPU 120
 #define RING_DATA 4096
-#define RING_ROOM 0x1f000
-#define EVENT_MOST 2048
+#define RING_CAPACITY 0x1f000
+#define EVENT_MAX 2048
 
 // Flags of an event.
 #define HAS_PLACE_0 1
 #define HAS_PLACE_1 2
 #define HAS_MADE 4
 #define EMPTY_PATH 8
-// The call only begins: from now on its descriptor may be reused.
+// The call only begins: from now on, its descriptor may be reused.
 #define IS_BEGIN 16
 // The field `made` describes the object of the descriptor, which the recorder does not know yet.
 #define HAS_FOUND 32

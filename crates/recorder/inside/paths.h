@@ -1,4 +1,4 @@
-// Resolves paths; a part of inside.c. The shared memory remembers recently looked up directories.
+// Resolves paths; a part of inside.c. The shared memory has a cache of recently looked up directories.
 
 // Returns the length of a path without trailing slashes.
 static u64 trimmed(const char *path, u64 length) {
@@ -15,15 +15,16 @@ static long status(int dir, char *path, u64 length, struct stat *to, u64 flags) 
     return result;
 }
 
-// The directory that a path led to at most RECENT nanoseconds ago, or that it did not exist (ino 0). It is invalid
-// after a recorded program changes directories or links; the time limit is for changes by other programs.
+// A cache entry: the directory to which a path led at most RECENT nanoseconds ago; ino is 0 if the directory did not
+// exist. A change of directories or links by a recorded program invalidates the entry; the time limit is for changes by
+// other programs.
 #define RECENT 100000000
-struct way {
+struct cached_path {
     u64 key, dev, ino, wall, epoch, sum;
     u64 pad[2];
 };
 
-static u64 sum(const struct way *it) {
+static u64 sum(const struct cached_path *it) {
     u64 of = it->key * 0x9e3779b97f4a7c15 + it->dev;
     of = (of ^ of >> 31) * 0xbf58476d1ce4e5b9 + it->ino;
     of = (of ^ of >> 29) * 0x94d049bb133111eb + it->wall;
@@ -31,10 +32,10 @@ static u64 sum(const struct way *it) {
 }
 
 static u64 epoch(u64 which) { return __atomic_load_n((u64 *)AT(which), __ATOMIC_SEQ_CST); }
-static void rise(u64 which) { __atomic_fetch_add((u64 *)AT(which), 1, __ATOMIC_SEQ_CST); }
+static void increment(u64 which) { __atomic_fetch_add((u64 *)AT(which), 1, __ATOMIC_SEQ_CST); }
 
 // Returns the hash of a directory's path without trailing slashes; for a relative path, also of the ring's process.
-static u64 way_key(char *ring, const char *path, u64 length) {
+static u64 path_key(char *ring, const char *path, u64 length) {
     u64 key = 0xcbf29ce484222325;
     if (path[0] != '/' || length == 0) key ^= *FIELD(u32, ring, RING_PROCESS) * 0x9e3779b97f4a7c15ul;
     length = trimmed(path, length);
@@ -47,10 +48,10 @@ static u64 way_key(char *ring, const char *path, u64 length) {
     return key ^ length;
 }
 
-// Returns 1 if the directory of a path is remembered; -ENOENT if it is remembered as missing; 0 otherwise.
-static int way_known(u64 key, u64 wall, u64 now, struct stat *to) {
-    u64 *slot = (u64 *)AT(WAYS) + 8 * (key % WAYS_COUNT);
-    struct way found;
+// Returns 1 if the directory of a path is cached, -ENOENT if it is cached as missing, 0 otherwise.
+static int find_cached(u64 key, u64 wall, u64 now, struct stat *to) {
+    u64 *slot = (u64 *)AT(PATH_CACHE) + 8 * (key % PATH_CACHE_COUNT);
+    struct cached_path found;
     for (int at = 0; at < 6; at++) ((u64 *)&found)[at] = __atomic_load_n(slot + at, __ATOMIC_RELAXED);
     if (found.key != key || wall - found.wall >= RECENT || found.sum != sum(&found)) return 0;
     if (found.ino == 0) return found.epoch == epoch(MADE_EPOCH) ? -ENOENT : 0;
@@ -61,33 +62,33 @@ static int way_known(u64 key, u64 wall, u64 now, struct stat *to) {
     return 1;
 }
 
-static void keep_way(u64 key, u64 wall, u64 now, const struct stat *it) {
+static void cache_path(u64 key, u64 wall, u64 now, const struct stat *it) {
     if (it && (it->mode & S_IFMT) != S_IFDIR) return;
-    struct way way = {key, it ? it->dev : 0, it ? it->ino : 0, wall, now, 0, {0, 0}};
-    way.sum = sum(&way);
+    struct cached_path entry = {key, it ? it->dev : 0, it ? it->ino : 0, wall, now, 0, {0, 0}};
+    entry.sum = sum(&entry);
     // Other threads may read or write the slot meanwhile: they detect a wrong sum.
-    u64 *slot = (u64 *)AT(WAYS) + 8 * (key % WAYS_COUNT), *words = (u64 *)&way;
+    u64 *slot = (u64 *)AT(PATH_CACHE) + 8 * (key % PATH_CACHE_COUNT), *words = (u64 *)&entry;
     for (int at = 0; at < 6; at++) __atomic_store_n(slot + at, words[at], __ATOMIC_RELAXED);
 }
 
-static int keeps_ways(int dir, const char *path) {
+static int is_cacheable(int dir, const char *path) {
     return (path[0] == '/' || dir == AT_FDCWD) && !*FIELD(u32, AT(0), ALWAYS);
 }
 
-// Finds the directory before the last component of a path, which the first `length` bytes name. Returns 0 or an error
-// of stat; sets `nothing` if not even a symbolic link with that name exists.
+// Finds the directory before the last component of a path: the first `length` bytes name it. Returns 0 or an error of
+// stat; sets `nothing` if not even a symbolic link with that name exists.
 static long directory(char *ring, int dir, char *path, u64 length, u64 wall, struct stat *to, int *nothing) {
     *nothing = 0;
     if (length == 0 && dir != AT_FDCWD) return sys(FSTAT, dir, (u64)to, 0, 0, 0);
-    int keeps = keeps_ways(dir, path);
-    u64 now = epoch(EPOCH), made = epoch(MADE_EPOCH), key = keeps ? way_key(ring, path, length) : 0;
-    int known = keeps ? way_known(key, wall, now, to) : 0;
+    int cacheable = is_cacheable(dir, path);
+    u64 now = epoch(EPOCH), made = epoch(MADE_EPOCH), key = cacheable ? path_key(ring, path, length) : 0;
+    int known = cacheable ? find_cached(key, wall, now, to) : 0;
     *nothing = known == -ENOENT;
     if (known) return known > 0 ? 0 : known;
     long result = length ? status(dir, path, length, to, 0) : sys(NEWFSTATAT, dir, (u64) ".", (u64)to, 0, 0);
-    if (keeps && result == 0) keep_way(key, wall, now, to);
+    if (cacheable && result == 0) cache_path(key, wall, now, to);
     if (result == -ENOENT && length) *nothing = status(dir, path, trimmed(path, length), to, AT_SYMLINK_NOFOLLOW) == -ENOENT;
-    if (keeps && *nothing) keep_way(key, wall, made, 0);
+    if (cacheable && *nothing) cache_path(key, wall, made, 0);
     return result;
 }
 
@@ -124,27 +125,27 @@ static int read_path(const char *text, char *whole, u64 *length, u64 *walked) {
 
 // Calls stat on a path that does not end in a symbolic link.
 static long stat_no_link(char *ring, int dir, char *path, u64 length, u64 wall, struct stat *to) {
-    int keeps = keeps_ways(dir, path);
-    u64 now = epoch(EPOCH), key = keeps ? way_key(ring, path, length) : 0;
-    if (keeps && way_known(key, wall, now, to) == 1) return 0;
+    int cacheable = is_cacheable(dir, path);
+    u64 now = epoch(EPOCH), key = cacheable ? path_key(ring, path, length) : 0;
+    if (cacheable && find_cached(key, wall, now, to) == 1) return 0;
     long result = sys(NEWFSTATAT, dir, (u64)path, (u64)to, AT_SYMLINK_NOFOLLOW, 0);
-    if (keeps && result == 0) keep_way(key, wall, now, to);
+    if (cacheable && result == 0) cache_path(key, wall, now, to);
     return result;
 }
 
-// What the result of a completed call shows about the object of its path: nothing (UNKNOWN), that it is not a symbolic
-// link (NO_LINK), its status (0), or that it does not exist (-ENOENT).
+// Information that the result of a completed call gives about the object of its path: none (UNKNOWN), that it is not a
+// symbolic link (NO_LINK), its status (0), or that it does not exist (-ENOENT).
 enum { UNKNOWN = 1, NO_LINK = 2 };
 
-// Resolves a path. Returns 0 if the recorder knows its directory and its object; else the call must stop. If
-// directories on the way are missing, the result is the first of them, with the number of components beyond it.
+// Resolves a path. Returns 0 if the recorder knows its directory and its object; otherwise the call must stop. If
+// directories of the path are missing, the result is the first of them, with the number of components after it.
 static int find(struct place *it, char *ring, int dir, u64 path, int follow, u64 wall, long found, const struct stat *known) {
     struct stat of, above;
     if (path < 4096) return -1;
     if (found == 0) of = *known;
     if (found == UNKNOWN) found = sys(NEWFSTATAT, dir, path, (u64)&of, AT_SYMLINK_NOFOLLOW, 0);
     if (found != 0 && found != -ENOENT && found != NO_LINK) return -1;
-    // The kernel has read the path, so that it can be read here.
+    // The kernel has read the path, so it can be read here.
     char whole[608];
     u64 length, walked;
     if (read_path((const char *)path, whole, &length, &walked)) return -1;

@@ -1,4 +1,4 @@
-//! Measures what the two stops of a call cost.
+//! Measures the cost of the two stops of a call.
 
 use libc::pid_t;
 
@@ -10,12 +10,12 @@ use crate::sys::{self, Change, Resume};
 /// The number of calls that are measured.
 const CALLS: usize = 60;
 
-/// What the two stops of a call add, in nanoseconds.
+/// The time that the two stops of a call add, in nanoseconds.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct StopCost {
     /// CPU time of the thread, between two calls.
     pub cpu: u64,
-    /// Wall time, from when the recorder resumes the thread at the entry to the call to when it handles its return.
+    /// Wall time, from the resumption of the thread at the entry to the call until the recorder handles its return.
     pub wall: u64,
 }
 

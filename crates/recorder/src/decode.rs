@@ -234,7 +234,7 @@ impl Recorder {
         self.writes += 1;
         let plain = [libc::SYS_write, libc::SYS_pwrite64].contains(&it.number);
         let due = match self.source() {
-            // Only samples that are due were recorded.
+            // The kernel recorded only due samples.
             Source::Kernel => true,
             Source::Inside => false,
             Source::Stop => {
@@ -253,7 +253,7 @@ impl Recorder {
 
     fn copy(&mut self, tid: pid_t, it: &CallEntry) -> Result<Call, Outside> {
         let a = it.args;
-        // The memory that the kernel recorded is that after the call, which added what it copied.
+        // The kernel recorded the memory after the call, which had added the copied length to the offsets.
         let captured = self.seen.as_ref().filter(|it| it.captured.is_some());
         let copied = captured.map_or(0, |it| it.result.max(0) as u64);
         let before = |at: u64| self.words::<1>(tid, at).map(|[it]| it.saturating_sub(copied));

@@ -10,7 +10,7 @@ use crate::resolve::{Outside, Place};
 use crate::sys::CallEntry;
 
 /// Returns directory, path and mode of a call whose older variant, with this number, takes no directory.
-fn made(it: &CallEntry, older: c_long) -> (i32, u64, u32) {
+fn dir_path_mode(it: &CallEntry, older: c_long) -> (i32, u64, u32) {
     let a = it.args;
     let (dir, path, mode) =
         if it.number == older { (CWD, a[0], a[1]) } else { (a[0] as i32, a[1], a[2]) };
@@ -26,8 +26,8 @@ fn two_names(it: &CallEntry, older: c_long) -> ((i32, u64), (i32, u64)) {
     }
 }
 
-/// Returns the inode that no longer exists once this name is removed.
-fn gone(place: &Place) -> Option<Key> {
+/// Returns the inode that is removed with this name.
+fn removed_inode(place: &Place) -> Option<Key> {
     let last = |stat: &rustix::fs::Stat| stat.st_nlink == 1 || kind(stat) == Kind::Directory;
     place.stat.as_ref().filter(|stat| last(stat)).map(key)
 }
@@ -69,14 +69,14 @@ impl Recorder {
 
     /// Decodes mkdir(2), mkdirat(2).
     pub fn mkdir(&mut self, tid: pid_t, it: &CallEntry) -> Result<Call, Outside> {
-        let (dir, path, mode) = made(it, libc::SYS_mkdir);
+        let (dir, path, mode) = dir_path_mode(it, libc::SYS_mkdir);
         let at = self.place(tid, dir, path, false)?.at;
         Ok(Call::Mkdir { at, mode: mode & 0o7777, created: None })
     }
 
     /// Decodes mknod(2), mknodat(2).
     pub fn mknod(&mut self, tid: pid_t, it: &CallEntry) -> Result<Call, Outside> {
-        let (dir, path, mode) = made(it, libc::SYS_mknod);
+        let (dir, path, mode) = dir_path_mode(it, libc::SYS_mknod);
         let at = self.place(tid, dir, path, false)?.at;
         let file = matches!(mode & libc::S_IFMT, 0 | libc::S_IFREG);
         let node = if file { Kind::File } else { Kind::Special };
@@ -89,11 +89,11 @@ impl Recorder {
         let at_dir = it.number == libc::SYS_unlinkat;
         let (dir, path) = if at_dir { (a[0] as i32, a[1]) } else { (CWD, a[0]) };
         let place = self.place(tid, dir, path, false)?;
-        let gone = gone(&place);
+        let removed = removed_inode(&place);
         let removes_dir =
             it.number == libc::SYS_rmdir || at_dir && a[2] as i32 & libc::AT_REMOVEDIR != 0;
         let at = place.at;
-        Ok((if removes_dir { Call::Rmdir { at } } else { Call::Unlink { at } }, gone))
+        Ok((if removes_dir { Call::Rmdir { at } } else { Call::Unlink { at } }, removed))
     }
 
     /// Decodes rename(2), renameat(2), renameat2(2).
@@ -104,8 +104,8 @@ impl Recorder {
         let new = self.place(tid, to.0, to.1, false)?;
         // Exchanged or identical files stay.
         let stays = flags & libc::RENAME_EXCHANGE != 0 || old.at.node == new.at.node;
-        let gone = gone(&new).filter(|_| !stays);
-        Ok((Call::Rename { from: old.at, to: new.at, flags }, gone))
+        let removed = removed_inode(&new).filter(|_| !stays);
+        Ok((Call::Rename { from: old.at, to: new.at, flags }, removed))
     }
 
     /// Decodes link(2), linkat(2).

@@ -1,4 +1,4 @@
-//! Takes the calls that the code injected into programs recorded from the rings of all threads, in a single order.
+//! Takes the calls recorded by the injected code from the rings of all threads, and puts them into one order.
 
 use fsdyno_trace::{Call, Event, ThreadId};
 use libc::pid_t;
@@ -32,21 +32,21 @@ impl Recorder {
             return false;
         }
         self.drained = progress;
-        // Everything that an event of the first look depends on was put into a ring before, so that the second look
-        // finds it. Events that only the second look finds may depend on events that it missed; they wait for the next
-        // drain.
-        let look = |it: &Recorder| -> Map<pid_t, u64> {
+        // Every event on which an event of the first scan depends was put into a ring earlier, so the second scan
+        // finds it. Events that only the second scan finds may depend on events that it missed; they are deferred to
+        // the next drain.
+        let scan = |it: &Recorder| -> Map<pid_t, u64> {
             let of = |(tid, it): (&pid_t, &Thread)| Some((*tid, it.ring.as_ref()?.tail()));
             it.threads.iter().filter_map(of).collect()
         };
-        let first = look(self);
-        let second = look(self);
+        let first = scan(self);
+        let second = scan(self);
         let mut steps = std::mem::take(&mut self.deferred);
         let mut last = steps.iter().map(|it| it.0).max().unwrap_or(0);
         let mut damaged = 0;
         let mut spare = std::mem::take(&mut self.spare);
         for (tid, tail) in second {
-            let sure = first.get(&tid).copied().unwrap_or(0);
+            let complete = first.get(&tid).copied().unwrap_or(0);
             let Some(ring) = self.threads.get(&tid).and_then(|it| it.ring.as_ref()) else {
                 continue;
             };
@@ -61,7 +61,7 @@ impl Recorder {
                     true => (begin, Step::Closing(seen.args[0] as i32, seen.found)),
                     false => (end, Step::Call(seen)),
                 };
-                if at < sure {
+                if at < complete {
                     last = last.max(sequence);
                 }
                 steps.push((sequence, tid, step));
@@ -69,7 +69,7 @@ impl Recorder {
         }
         self.spare = spare;
         if damaged > 0 {
-            self.note("calls that a program damaged", damaged);
+            self.note("calls whose records a program damaged", damaged);
         }
         steps.sort_by_key(|(sequence, ..)| *sequence);
         let due = steps.partition_point(|it| it.0 <= last);
@@ -84,15 +84,15 @@ impl Recorder {
     fn step(&mut self, sequence: u64, tid: pid_t, step: Step) {
         match step {
             Step::Closing(number, found) => {
-                self.found(tid, number, found);
+                self.add_found(tid, number, found);
                 self.closing(tid, sequence, number);
             }
-            Step::Call(seen) => self.call_of_ring(tid, seen),
+            Step::Call(seen) => self.record_from_ring(tid, seen),
         }
     }
 
-    /// Adds the pipe or socket that the injected code found as a descriptor that it did not know.
-    fn found(&mut self, tid: pid_t, number: i32, found: Option<Info>) {
+    /// Adds a pipe or socket that the injected code found behind a descriptor unknown to it.
+    fn add_found(&mut self, tid: pid_t, number: i32, found: Option<Info>) {
         let (Some(info), Some(thread)) = (found, self.threads.get(&tid)) else { return };
         let table = thread.descriptors.clone();
         if table.get(number).is_none() {
@@ -108,13 +108,13 @@ impl Recorder {
         }
     }
 
-    fn call_of_ring(&mut self, tid: pid_t, seen: Box<Seen>) {
+    fn record_from_ring(&mut self, tid: pid_t, seen: Box<Seen>) {
         let seen = self.call_inside(tid, seen);
         self.spare.extend(seen.filter(|_| self.spare.len() < SPARE));
     }
 
-    /// Records a complete call, from the code injected into a program or from a BPF record. Returns it, with the objects
-    /// that were found, if it was considered.
+    /// Records a complete call, from the code injected into a program or from a BPF record. Returns it, with the
+    /// objects found; None if it was ignored.
     pub fn call_inside(&mut self, tid: pid_t, seen: Box<Seen>) -> Option<Box<Seen>> {
         if !self.running || !self.tree.is_recording() {
             return None;
@@ -132,12 +132,12 @@ impl Recorder {
         if entry.number == libc::SYS_munmap && !self.is_mapped(tid, entry.args[0], entry.args[1]) {
             return None;
         }
-        self.found(tid, seen.args[0] as i32, seen.found);
+        self.add_found(tid, seen.args[0] as i32, seen.found);
         self.seen = Some(seen);
         self.tree.clock = entry_sequence;
-        if let Some((call, gone)) = self.decode(tid, &entry) {
+        if let Some((call, removed)) = self.decode(tid, &entry) {
             self.tree.clock = end;
-            let mut it = Pending { call, entry, start, think, gone, entry_sequence, closed };
+            let mut it = Pending { call, entry, start, think, removed, entry_sequence, closed };
             if self.complete(tid, &mut it, result) {
                 let call = it.call;
                 let plain = matches!(call, Call::Open { .. } | Call::Dup { .. } | Call::Map { .. });
@@ -162,7 +162,7 @@ impl Recorder {
     fn place_seen(&mut self, at_begin: u64, it: &SeenPlace) -> Option<Place> {
         let SeenPlace { dir, ref name, node, base, walked, beyond, links, .. } = *it;
         let Some(parent) = self.tree.known(dir, at_begin) else {
-            self.note("calls inside a program in directories that were not known", 1);
+            self.note("calls inside a program in unknown directories", 1);
             return None;
         };
         let mut at = if name.is_empty() {
@@ -195,7 +195,7 @@ impl Recorder {
             }
             Some(Err(error)) => {
                 let why = match error.kind() {
-                    std::io::ErrorKind::Unsupported => "of 32 bits".to_string(),
+                    std::io::ErrorKind::Unsupported => "32-bit program".to_string(),
                     _ => error.to_string(),
                 };
                 self.note(&format!("programs whose calls all stopped: {why}"), 1);
@@ -242,7 +242,7 @@ impl Recorder {
     }
 
     /// Handles unshare(2), setns(2) or a clone that invalidates assumptions of the injected code: that thread IDs are
-    /// those that the recorder sees, and that a process has one table of descriptors.
+    /// the same in the recorder, and that a process has one table of descriptors.
     pub fn separate(&mut self, tid: pid_t, number: libc::c_long, flags: u64) {
         let has = |flag: i32| flags & flag as u64 != 0;
         if has(libc::CLONE_NEWPID) || number == libc::SYS_setns && flags == 0 {
@@ -251,7 +251,7 @@ impl Recorder {
             }
         }
         if number == libc::SYS_setns || has(libc::CLONE_NEWNS) {
-            self.shared.iter().for_each(|it| it.look_up_always());
+            self.shared.iter().for_each(|it| it.disable_path_cache());
         }
         if number == libc::SYS_unshare && has(libc::CLONE_FILES) {
             let Some(all) = self.threads.get(&tid).map(|it| it.descriptors.all()) else { return };

@@ -22,7 +22,7 @@ const ARGS: u32 = 16;
 /// The last argument of the calls by which the recorder opens and closes its memory in a program; these calls pass.
 pub const OWN: u64 = 0x6673_6479_6e6f_2172;
 
-/// Calls that change what paths mean, in one program or in all.
+/// Calls that change the meaning of paths, in one program or in all.
 pub const MOUNTS: [i64; 5] = [
     libc::SYS_chroot,
     libc::SYS_pivot_root,
@@ -66,7 +66,7 @@ pub fn program(inside: bool) -> Vec<sock_filter> {
     all
 }
 
-/// Lets the calls of the injected code pass, which the address of the next instruction identifies.
+/// Lets the calls of the injected code pass, identified by the address of the next instruction.
 fn gate() -> [sock_filter; 5] {
     let gate = (CODE + GATE + 2) as u64;
     [
@@ -90,7 +90,7 @@ fn only(number: i64, arg: u32, values: &[u32]) -> Vec<sock_filter> {
     all
 }
 
-/// Stops mmap(2) of a file. Anonymous mappings and those that the recorder makes pass.
+/// Stops mmap(2) of a file. Anonymous mappings and mappings by the recorder pass.
 fn map(inside: bool) -> Vec<sock_filter> {
     let mut all = vec![
         step(EQUAL, libc::SYS_mmap as u32, 0, if inside { 11 } else { 5 }),
@@ -116,7 +116,7 @@ fn map(inside: bool) -> Vec<sock_filter> {
     all
 }
 
-/// Lets a call pass if its last argument shows that the recorder makes it; stops the program's calls.
+/// Lets a call pass if its last argument shows that it is a call of the recorder; stops calls of the program.
 fn own(number: i64) -> [sock_filter; 7] {
     [
         step(EQUAL, number as u32, 0, 6),
@@ -147,7 +147,7 @@ fn stops(inside: bool) -> Vec<sock_filter> {
     numbers.chunk_by(|a, b| a + 1 == *b).flat_map(range).collect()
 }
 
-/// Puts the calling process and its future children under the filter.
+/// Installs the filter for the calling process and its future children.
 ///
 /// Makes only system calls, so that it may be called between fork and exec.
 pub fn install(program: &[sock_filter]) -> io::Result<()> {
@@ -166,18 +166,18 @@ mod tests {
     use super::*;
     use crate::table::FICLONERANGE;
 
-    fn answer(number: i64, args: [u64; 6], arch: u32) -> u32 {
-        let answer = answer_at(0, number, args, arch);
+    fn action(number: i64, args: [u64; 6], arch: u32) -> u32 {
+        let action = action_at(0, number, args, arch);
         let gate = (CODE + GATE + 2) as u64;
         let native = arch == X86_64;
         let inside = if native { libc::SECCOMP_RET_ALLOW } else { libc::SECCOMP_RET_TRACE };
-        assert_eq!(answer_at(gate, number, args, arch), inside);
-        assert_eq!(answer_at(gate + 16, number, args, arch), answer);
-        answer
+        assert_eq!(action_at(gate, number, args, arch), inside);
+        assert_eq!(action_at(gate + 16, number, args, arch), action);
+        action
     }
 
     /// Interprets the filter as seccomp(2) describes.
-    fn answer_at(instruction: u64, number: i64, args: [u64; 6], arch: u32) -> u32 {
+    fn action_at(instruction: u64, number: i64, args: [u64; 6], arch: u32) -> u32 {
         let program = program(true);
         let (mut at, mut accumulator) = (0usize, 0u32);
         loop {
@@ -215,17 +215,17 @@ mod tests {
             let special = [libc::SYS_fcntl, libc::SYS_ioctl, libc::SYS_mmap];
             if !special.contains(&number) {
                 let expected = if expected { trace } else { allow };
-                assert_eq!(answer(number, [0; 6], X86_64), expected, "{number}");
+                assert_eq!(action(number, [0; 6], X86_64), expected, "{number}");
             }
         }
-        assert_eq!(answer(libc::SYS_getpid, [0; 6], 0x4000_0003), trace);
-        let fcntl = |command: i32| answer(libc::SYS_fcntl, [3, command as u64, 0, 0, 0, 0], X86_64);
+        assert_eq!(action(libc::SYS_getpid, [0; 6], 0x4000_0003), trace);
+        let fcntl = |command: i32| action(libc::SYS_fcntl, [3, command as u64, 0, 0, 0, 0], X86_64);
         assert_eq!(fcntl(libc::F_GETFD), allow);
         FCNTL.iter().for_each(|command| assert_eq!(fcntl(*command), trace));
-        let ioctl = |request: u32| answer(libc::SYS_ioctl, [3, request.into(), 0, 0, 0, 0], X86_64);
+        let ioctl = |request: u32| action(libc::SYS_ioctl, [3, request.into(), 0, 0, 0, 0], X86_64);
         assert_eq!(ioctl(0x5401), allow);
         assert_eq!(ioctl(FICLONERANGE), trace);
-        let mmap = |flags: i32| answer(libc::SYS_mmap, [0, 0, 0, flags as u64, 3, 0], X86_64);
+        let mmap = |flags: i32| action(libc::SYS_mmap, [0, 0, 0, flags as u64, 3, 0], X86_64);
         assert_eq!(mmap(libc::MAP_PRIVATE | libc::MAP_ANONYMOUS), allow);
         assert_eq!(mmap(libc::MAP_SHARED), trace);
     }
@@ -234,11 +234,11 @@ mod tests {
     fn calls_with_which_the_recorder_maps_its_code_pass() {
         let (trace, allow) = (libc::SECCOMP_RET_TRACE, libc::SECCOMP_RET_ALLOW);
         for number in [libc::SYS_openat, libc::SYS_close] {
-            assert_eq!(answer(number, [0, 0, 0, 0, 0, OWN], X86_64), allow);
-            assert_eq!(answer(number, [0, 0, 0, 0, 0, OWN & 0xffff_ffff], X86_64), trace);
-            assert_eq!(answer(number, [OWN, 0, 0, 0, 0, 0], X86_64), trace);
+            assert_eq!(action(number, [0, 0, 0, 0, 0, OWN], X86_64), allow);
+            assert_eq!(action(number, [0, 0, 0, 0, 0, OWN & 0xffff_ffff], X86_64), trace);
+            assert_eq!(action(number, [OWN, 0, 0, 0, 0, 0], X86_64), trace);
         }
-        let mmap = |at: usize| answer(libc::SYS_mmap, [at as u64, 0, 0, 1, 3, 0], X86_64);
+        let mmap = |at: usize| action(libc::SYS_mmap, [at as u64, 0, 0, 1, 3, 0], X86_64);
         assert_eq!(
             [CODE, SHARED, CODE + 4096, 0, 1 << 28].map(mmap),
             [allow, allow, trace, trace, trace]

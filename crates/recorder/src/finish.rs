@@ -23,7 +23,7 @@ impl Recorder {
             return;
         }
         let duration = now.saturating_sub(it.start).saturating_sub(self.stop_cost.wall);
-        self.changes_ways(it.entry.number);
+        self.invalidate_paths_after(it.entry.number);
         self.tree.clock = self.tick();
         if self.complete(tid, &mut it, result) {
             let Pending { call, start, think, .. } = it;
@@ -38,35 +38,35 @@ impl Recorder {
     /// Completes the event of a call. Returns false if the call has no event.
     pub fn complete(&mut self, tid: pid_t, it: &mut Pending, result: i64) -> bool {
         let succeeded = result >= 0;
-        let (entry, entry_sequence, gone) = (it.entry, it.entry_sequence, it.gone);
+        let (entry, entry_sequence, removed) = (it.entry, it.entry_sequence, it.removed);
         let args = entry.args;
         match entry.number {
-            libc::SYS_close => return self.closed(tid, it),
-            libc::SYS_close_range => return self.close_range(tid, args, succeeded),
+            libc::SYS_close => return self.complete_close(tid, it),
+            libc::SYS_close_range => return self.complete_close_range(tid, args, succeeded),
             libc::SYS_dup | libc::SYS_dup2 | libc::SYS_dup3 => {
                 it.call =
-                    self.duplicated(tid, args[0] as i32, result, entry.number == libc::SYS_dup2);
+                    self.complete_dup(tid, args[0] as i32, result, entry.number == libc::SYS_dup2);
                 return true;
             }
-            libc::SYS_mmap => return self.mapped(tid, it, result),
-            libc::SYS_munmap => return self.munmap(tid, it, succeeded),
-            libc::SYS_msync => return self.msync(tid, it),
-            libc::SYS_wait4 | libc::SYS_waitid => return self.waited(tid, it, result),
+            libc::SYS_mmap => return self.complete_mmap(tid, it, result),
+            libc::SYS_munmap => return self.complete_munmap(tid, it, succeeded),
+            libc::SYS_msync => return self.complete_msync(tid, it),
+            libc::SYS_wait4 | libc::SYS_waitid => return self.complete_wait(tid, it, result),
             _ => {}
         }
-        if let (true, Some(gone)) = (succeeded, gone) {
-            self.tree.gone(gone, entry_sequence);
+        if let (true, Some(removed)) = (succeeded, removed) {
+            self.tree.remove(removed, entry_sequence);
         }
         match &mut it.call {
             Call::Open { .. } if succeeded => {
-                self.opened(tid, &mut it.call, result as i32, entry_sequence)
+                self.complete_open(tid, &mut it.call, result as i32, entry_sequence)
             }
             Call::Dup { .. } | Call::Outside { call: CallKind::Lock, .. }
                 if succeeded
                     && entry.number == libc::SYS_fcntl
                     && [libc::F_DUPFD, libc::F_DUPFD_CLOEXEC].contains(&(args[1] as i32)) =>
             {
-                it.call = self.duplicated(tid, args[0] as i32, result, false);
+                it.call = self.complete_dup(tid, args[0] as i32, result, false);
             }
             Call::Mkdir { at, created, .. }
             | Call::Symlink { at, created, .. }
@@ -74,7 +74,7 @@ impl Recorder {
                 if succeeded =>
             {
                 let at = at.clone();
-                *created = self.made_at(tid, &entry, &at, entry_sequence);
+                *created = self.created_node(tid, &entry, &at, entry_sequence);
             }
             Call::Exec { .. } if succeeded => {
                 // The descriptors that exec closes were already removed.
@@ -85,7 +85,7 @@ impl Recorder {
     }
 
     /// Returns the node that a call created under a name.
-    fn made_at(
+    fn created_node(
         &mut self,
         tid: pid_t,
         entry: &sys::CallEntry,
@@ -93,7 +93,7 @@ impl Recorder {
         entry_sequence: u64,
     ) -> Option<NodeId> {
         if let Some(seen) = &self.seen {
-            let (node, new) = self.tree.made(seen.made?.key, at.dir, entry_sequence, true);
+            let (node, new) = self.tree.created_node(seen.made?.key, at.dir, entry_sequence, true);
             return new.then_some(node);
         }
         let (dir, path) = match entry.number {
@@ -109,22 +109,22 @@ impl Recorder {
             _ => format!("/proc/{tid}/fd/{dir}/"),
         };
         let end = text.iter().rposition(|byte| *byte != b'/')? + 1;
-        let mut whole = from.into_bytes();
-        whole.extend_from_slice(&text[..end]);
-        let stat = attributes(rustix::fs::CWD, &whole).ok()?;
-        let (node, new) = self.tree.made(key(&stat), at.dir, entry_sequence, true);
+        let mut full_path = from.into_bytes();
+        full_path.extend_from_slice(&text[..end]);
+        let stat = attributes(rustix::fs::CWD, &full_path).ok()?;
+        let (node, new) = self.tree.created_node(key(&stat), at.dir, entry_sequence, true);
         new.then_some(node)
     }
 
     /// Adds the descriptor of a file that a call opened.
-    fn opened(&mut self, tid: pid_t, call: &mut Call, number: i32, entry_sequence: u64) {
+    fn complete_open(&mut self, tid: pid_t, call: &mut Call, number: i32, entry_sequence: u64) {
         let path = PathBuf::from(format!("/proc/{tid}/fd/{number}"));
         let stat = match &self.seen {
             Some(seen) => seen.made.map(|it| it.stat()).ok_or(rustix::io::Errno::BADF),
             None => rustix::fs::stat(&path),
         };
         let Ok(stat) = stat else { return };
-        // What the kernel recorded holds for the time of the call, /proc only for the present.
+        // The kernel's record holds for the time of the call, /proc only for the present.
         let captured =
             self.seen.as_ref().and_then(|it| it.captured.as_ref()?.file(number)).copied();
         let outside = match captured {
@@ -144,7 +144,7 @@ impl Recorder {
         let node = if creates {
             let exclusive =
                 *flags & (libc::O_EXCL | libc::O_TMPFILE) as u32 & !(libc::O_DIRECTORY as u32) != 0;
-            let (node, new) = self.tree.made(key(&stat), at.dir, entry_sequence, exclusive);
+            let (node, new) = self.tree.created_node(key(&stat), at.dir, entry_sequence, exclusive);
             *created = new.then_some(node);
             node
         } else if let Some(node) = at.node {
@@ -165,14 +165,14 @@ impl Recorder {
         self.put(tid, number, Descriptor::File(open));
     }
 
-    /// Adds a descriptor to the table of a thread. A descriptor that it replaces was closed unseen.
+    /// Adds a descriptor to the table of a thread. A descriptor that it replaces was closed by an unobserved call.
     fn put(&mut self, tid: pid_t, number: i32, descriptor: Descriptor) {
         let Some(thread) = self.threads.get(&tid) else { return };
         let replaced = thread.descriptors.insert(number, descriptor, self.seen.is_some());
-        self.dropped(tid, replaced, true);
+        self.release(tid, replaced, true);
     }
 
-    fn closed(&mut self, tid: pid_t, it: &mut Pending) -> bool {
+    fn complete_close(&mut self, tid: pid_t, it: &mut Pending) -> bool {
         let _ = tid;
         it.call = match it.closed.take() {
             Some(Descriptor::File(open)) => {
@@ -187,7 +187,7 @@ impl Recorder {
         true
     }
 
-    fn close_range(&mut self, tid: pid_t, args: [u64; 6], succeeded: bool) -> bool {
+    fn complete_close_range(&mut self, tid: pid_t, args: [u64; 6], succeeded: bool) -> bool {
         /// CLOSE_RANGE_CLOEXEC: the descriptors stay open until exec.
         const CLOEXEC: u64 = 4;
         if succeeded && args[2] & CLOEXEC == 0 {
@@ -197,14 +197,14 @@ impl Recorder {
             let numbers: Vec<i32> = table.all().into_keys().filter(inside).collect();
             for number in numbers {
                 let descriptor = table.remove(number, false);
-                self.dropped(tid, descriptor, false);
+                self.release(tid, descriptor, false);
             }
         }
         false
     }
 
     /// Adds a descriptor that was duplicated as `result`, and returns the call.
-    fn duplicated(&mut self, tid: pid_t, from: i32, result: i64, same: bool) -> Call {
+    fn complete_dup(&mut self, tid: pid_t, from: i32, result: i64, same: bool) -> Call {
         match self.descriptor(tid, from) {
             Ok(open) => {
                 if result >= 0 && !(same && i64::from(from) == result) {
@@ -221,7 +221,7 @@ impl Recorder {
         }
     }
 
-    fn mapped(&mut self, tid: pid_t, it: &mut Pending, result: i64) -> bool {
+    fn complete_mmap(&mut self, tid: pid_t, it: &mut Pending, result: i64) -> bool {
         let [_, length, protection, flags, number, offset] = it.entry.args;
         let open = match self.descriptor(tid, number as i32) {
             Ok(open) => open,
@@ -252,7 +252,7 @@ impl Recorder {
         true
     }
 
-    fn munmap(&mut self, tid: pid_t, it: &mut Pending, succeeded: bool) -> bool {
+    fn complete_munmap(&mut self, tid: pid_t, it: &mut Pending, succeeded: bool) -> bool {
         let [start, length, ..] = it.entry.args;
         let Some(thread) = self.threads.get(&tid) else { return false };
         if !succeeded {
@@ -267,7 +267,7 @@ impl Recorder {
         true
     }
 
-    fn msync(&mut self, tid: pid_t, it: &mut Pending) -> bool {
+    fn complete_msync(&mut self, tid: pid_t, it: &mut Pending) -> bool {
         let [start, length, flags, ..] = it.entry.args;
         let Some(thread) = self.threads.get(&tid) else { return false };
         let mappings = thread.mappings.borrow();
@@ -284,7 +284,7 @@ impl Recorder {
     }
 
     /// Completes a wait: only a wait that returned a child is an event.
-    fn waited(&mut self, tid: pid_t, it: &mut Pending, result: i64) -> bool {
+    fn complete_wait(&mut self, tid: pid_t, it: &mut Pending, result: i64) -> bool {
         let _ = tid;
         let pid = match it.entry.number {
             libc::SYS_wait4 => result as pid_t,

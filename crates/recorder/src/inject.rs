@@ -51,7 +51,7 @@ pub struct Injector {
     clock: Option<u64>,
 }
 
-/// Lets a thread make a call, and converts a negative result to an error.
+/// Makes a thread execute a call, and converts a negative result to an error.
 fn call(tid: pid_t, at: u64, number: c_long, args: [u64; 6]) -> io::Result<u64> {
     match sys::call(tid, at, number, args)? {
         error @ -4095..0 => Err(io::Error::from_raw_os_error(-error as i32)),
@@ -101,7 +101,7 @@ fn loader(line: &str) -> Option<Loader> {
     )
 }
 
-/// Parses a line of /proc/PID/maps; returns the beginning of the vDSO, if the line is that.
+/// Parses a line of /proc/PID/maps; returns the beginning of the vDSO, if the line describes it.
 fn vdso_start(line: &str) -> Option<u64> {
     let start = line.strip_suffix("[vdso]")?.split_once('-')?.0;
     u64::from_str_radix(start, 16).ok()
@@ -151,13 +151,13 @@ fn checked(result: u64) -> io::Result<u64> {
 }
 
 impl Injector {
-    /// An injector of code that uses this memory.
+    /// Creates an injector of code that uses this memory.
     pub fn new(shared: Rc<Shared>) -> Injector {
         Injector { shared, searched: HashMap::new(), clock: vdso::clock() }
     }
 
     /// Maps code and memory into a thread that returns from exec, and redirects the calls of its loader to the code.
-    /// The program can see only the mappings. Returns true if the loader is also the C library; and the memory for more
+    /// The program can see only the mappings. Returns true if the loader is also the C library, and the memory for more
     /// stubs.
     ///
     /// # Errors
@@ -177,7 +177,7 @@ impl Injector {
         let Some(loader) = loader else { return Ok((false, None)) };
         let mut stub_memory =
             Some(StubMemory { memory, next: stubs, end: stubs + STUB_MEMORY_SIZE });
-        // A loader whose calls are not redirected stops at them.
+        // Without redirection, the calls of the loader stop.
         let redirected = self.redirect_loader(tid, &loader, &mut stub_memory).unwrap_or(false);
         Ok((redirected, stub_memory))
     }
@@ -226,10 +226,10 @@ impl Injector {
             it.0
         };
         let end = at + code(0).len() as u64;
-        let whole = [&code(end)[..], self.shared.path().as_bytes(), b"\0"].concat();
-        let mut before = vec![0; whole.len()];
+        let code_and_path = [&code(end)[..], self.shared.path().as_bytes(), b"\0"].concat();
+        let mut before = vec![0; code_and_path.len()];
         memory.read_exact_at(&mut before, at)?;
-        memory.write_all_at(&whole, at)?;
+        memory.write_all_at(&code_and_path, at)?;
         let after = sys::run(tid, at);
         memory.write_all_at(&before, at)?;
         let after = after?;
@@ -254,8 +254,8 @@ impl Injector {
     ) -> io::Result<bool> {
         let file = PathBuf::from(format!("/proc/{tid}/fd/{fd}"));
         if !is_c_library(&std::fs::read_link(&file)?) {
-            let facts = file.metadata()?;
-            self.shared.mark_plain((facts.dev(), facts.ino()));
+            let metadata = file.metadata()?;
+            self.shared.mark_plain((metadata.dev(), metadata.ino()));
             return Ok(false);
         }
         self.redirect_file(tid, &File::open(&file)?, part, stub_memory)
@@ -268,15 +268,21 @@ impl Injector {
         (start, length, offset): (u64, u64, u64),
         stub_memory: &mut Option<StubMemory>,
     ) -> io::Result<bool> {
-        let facts = file.metadata()?;
-        if !facts.is_file() || facts.len() > LARGEST {
+        let metadata = file.metadata()?;
+        if !metadata.is_file() || metadata.len() > LARGEST {
             return Ok(false);
         }
-        let key = (facts.dev(), facts.ino(), facts.mtime_nsec() ^ facts.mtime(), offset, length);
+        let key = (
+            metadata.dev(),
+            metadata.ino(),
+            metadata.mtime_nsec() ^ metadata.mtime(),
+            offset,
+            length,
+        );
         let library = match self.searched.get(&key) {
             Some(known) => known.clone(),
             None => {
-                let mut text = vec![0; length.min(facts.len().saturating_sub(offset)) as usize];
+                let mut text = vec![0; length.min(metadata.len().saturating_sub(offset)) as usize];
                 file.read_exact_at(&mut text, offset)?;
                 let found = Rc::new(Library { sites: sites::find(&text), text });
                 self.searched.insert(key, found.clone());
@@ -292,15 +298,16 @@ impl Injector {
             _ => {
                 let gate = (CODE + GATE) as u64;
                 let size = size.next_multiple_of(PAGE);
-                let none = u64::MAX;
-                let next = call(tid, gate, libc::SYS_mmap, [0, size, READ_RUN, PRIVATE, none, 0])?;
+                let no_file = u64::MAX;
+                let next =
+                    call(tid, gate, libc::SYS_mmap, [0, size, READ_RUN, PRIVATE, no_file, 0])?;
                 *stub_memory = Some(StubMemory { memory: memory(tid)?, next, end: next + size });
                 next
             }
         };
         let Some(it) = stub_memory else { return Ok(false) };
-        // None: further away than a jump reaches.
-        let Some((code, changed)) = library.ways(start, stubs) else { return Ok(false) };
+        // None: a jump does not reach the stubs.
+        let Some((code, changed)) = library.patches(start, stubs) else { return Ok(false) };
         it.next += size;
         it.memory.write_all_at(&code, stubs)?;
         changed.iter().try_for_each(|(at, bytes)| it.memory.write_all_at(bytes, *at))?;
@@ -317,7 +324,7 @@ impl Library {
     /// Returns the stubs for the sites of a library at `start`, to be put at `stubs`, and the changed bytes of the
     /// library: one piece per page, because each piece costs a call. None if a jump does not reach that far.
     #[allow(clippy::type_complexity, reason = "addresses and bytes")]
-    fn ways(&self, start: u64, stubs: u64) -> Option<(Vec<u8>, Vec<(u64, Vec<u8>)>)> {
+    fn patches(&self, start: u64, stubs: u64) -> Option<(Vec<u8>, Vec<(u64, Vec<u8>)>)> {
         let mut code = Vec::with_capacity(self.stubs_length());
         let mut changed: Vec<(u64, Vec<u8>)> = Vec::new();
         let page = |at: u64| at / PAGE;
@@ -349,14 +356,14 @@ mod tests {
         let form = Form::Number([0xb8, 3, 0, 0, 0]);
         let sites = [10, 40, 5000].map(|at| Site { at, form }).to_vec();
         let library = Library { text: (0..6000).map(|at| at as u8).collect(), sites };
-        let (code, changed) = library.ways(0x10000, 0x20000).unwrap();
+        let (code, changed) = library.patches(0x10000, 0x20000).unwrap();
         assert_eq!(code.len(), library.stubs_length());
         let pieces: Vec<_> = changed.iter().map(|(at, bytes)| (*at, bytes.len())).collect();
         assert_eq!(pieces, [(0x1000a, 35), (0x11388, 5)]);
         // A jump, unchanged code, and a jump.
         let bytes = &changed[0].1;
         assert_eq!((bytes[0], &bytes[5..30], bytes[30]), (0xe9, &library.text[15..40], 0xe9));
-        assert!(library.ways(0x10000, 0x1_2000_0000).is_none());
+        assert!(library.patches(0x10000, 0x1_2000_0000).is_none());
     }
 
     #[test]

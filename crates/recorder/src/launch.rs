@@ -67,7 +67,7 @@ impl Started {
     pub fn outcome(mut self) -> io::Result<()> {
         match self.spawner.join() {
             Ok(outcome) => outcome?,
-            Err(_) => return Err(io::Error::other("the start failed")),
+            Err(_) => return Err(io::Error::other("the thread that starts the command failed")),
         }
         let mut errno = [0; 4];
         match self.reports.read_exact(&mut errno) {
@@ -91,21 +91,21 @@ pub fn start(words: &[String], inside: bool) -> Result<Started, RecordError> {
     Ok(started)
 }
 
-/// Prepares a command: its process waits for [`Started::open`], and then puts itself under the filter, if there is one.
+/// Prepares a command: its process waits for [`Started::open`], and then installs the filter, if there is one.
 pub fn prepare(
     words: &[String],
     program: Option<Vec<libc::sock_filter>>,
 ) -> Result<Started, RecordError> {
     let name = words.first().cloned().unwrap_or_default();
-    let wrong = |error| RecordError::Command { command: name.clone(), error };
-    let (mut reports, mut reporter) = io::pipe().map_err(wrong)?;
-    let (mut gate, open) = io::pipe().map_err(wrong)?;
+    let command_error = |error| RecordError::Command { command: name.clone(), error };
+    let (mut reports, mut reporter) = io::pipe().map_err(command_error)?;
+    let (mut gate, open) = io::pipe().map_err(command_error)?;
     let texts: Vec<CString> = words
         .iter()
         .cloned()
         .map(CString::new)
         .collect::<Result<_, _>>()
-        .map_err(|error| wrong(io::Error::new(io::ErrorKind::InvalidInput, error)))?;
+        .map_err(|error| command_error(io::Error::new(io::ErrorKind::InvalidInput, error)))?;
     let run_under_filter = move || {
         reporter.write_all(&std::process::id().to_ne_bytes())?;
         gate.read_exact(&mut [0])?;
@@ -118,7 +118,7 @@ pub fn prepare(
         }
         let error = installed.err().unwrap_or_else(io::Error::last_os_error);
         let _ = reporter.write_all(&error.raw_os_error().unwrap_or(libc::EINVAL).to_ne_bytes());
-        // SAFETY: this process has nothing left to do. (Returning an error would make the library reap the process.)
+        // SAFETY: this process has no more work. (Returning an error would make the library reap the process.)
         unsafe { libc::_exit(127) }
     };
     let mut command = Command::new(&name);
@@ -128,7 +128,7 @@ pub fn prepare(
     let mut pid = [0; 4];
     if let Err(error) = reports.read_exact(&mut pid) {
         let outcome = spawner.join().unwrap_or(Ok(()));
-        return Err(wrong(outcome.err().unwrap_or(error)));
+        return Err(command_error(outcome.err().unwrap_or(error)));
     }
     let pid = pid_t::from_ne_bytes(pid);
     Ok(Started { pid, spawner, reports, gate: Some(open) })

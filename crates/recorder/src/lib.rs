@@ -90,7 +90,7 @@ pub struct Recorded {
     pub inside: u64,
     /// The reason why [`RecordMethod::Auto`] did not use [`RecordMethod::Inside`].
     pub refused: Option<std::io::Error>,
-    /// The reason why the trace has only the beginning.
+    /// The error that ended the trace before the command; the trace is valid up to there.
     pub failed: Option<RecordError>,
 }
 
@@ -114,11 +114,11 @@ pub fn record(options: &Options, command: &[String], out: File) -> Result<Record
     };
     if options.how == RecordMethod::Bpf {
         let session = bpf::Session::new()?;
-        let recorder = by_names(options, &trees, out)?;
+        let recorder = recorder_with_names(options, &trees, out)?;
         let started = launch::prepare(command, None)?;
         let (status, tree, end, inside) =
             bpf::command(recorder, session, started).map_err(named)?;
-        return Ok(ended(ExitStatus::from_raw(status), tree, end, RecordMethod::Bpf, inside));
+        return Ok(summary(ExitStatus::from_raw(status), tree, end, RecordMethod::Bpf, inside));
     }
     let (shared, refused) = match (options.how, shared::Shared::new) {
         (RecordMethod::Ptrace | RecordMethod::Bpf, _) => (None, None),
@@ -136,7 +136,7 @@ pub fn record(options: &Options, command: &[String], out: File) -> Result<Record
     let recorder = recorder::Recorder::new(tree, stop_cost, shared);
     let (status, tree, end, inside) = recorder.follow(started).map_err(named)?;
     let status = ExitStatus::from_raw(status);
-    Ok(Recorded { refused, ..ended(status, tree, end, how, inside) })
+    Ok(Recorded { refused, ..summary(status, tree, end, how, inside) })
 }
 
 /// Records a running process with BPF: until it ends, for a maximum duration, or until a signal (Ctrl-C). Calls
@@ -156,22 +156,22 @@ pub fn attach(
         [] => vec![bpf::directory_of(of.pid)?],
         trees => trees.to_vec(),
     };
-    let recorder = by_names(options, &trees, out)?;
+    let recorder = recorder_with_names(options, &trees, out)?;
     let (status, tree, end, inside) = bpf::attach(recorder, session, of, begins)?;
     let status = ExitStatus::from_raw(status.unwrap_or(0) as i32);
-    Ok(ended(status, tree, end, RecordMethod::Bpf, inside))
+    Ok(summary(status, tree, end, RecordMethod::Bpf, inside))
 }
 
 /// Checks that this host can record with BPF, without recording.
 ///
 /// # Errors
-/// It cannot.
+/// The host cannot.
 pub fn check_bpf() -> Result<(), RecordError> {
     bpf::Session::new().map(drop)
 }
 
-/// Makes a recorder that knows the names of the trees.
-fn by_names(
+/// Creates a recorder that knows the names of the trees.
+fn recorder_with_names(
     options: &Options,
     trees: &[PathBuf],
     out: File,
@@ -212,7 +212,7 @@ fn new_tree(
 }
 
 /// Ends the trace and summarizes the recording.
-fn ended(
+fn summary(
     status: ExitStatus,
     tree: tree::Tree,
     end: End,

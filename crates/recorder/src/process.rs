@@ -62,7 +62,7 @@ pub struct Table {
 pub type Descriptors = Rc<Table>;
 
 impl Table {
-    /// A table with these descriptors.
+    /// Creates a table with these descriptors.
     pub fn new(all: BTreeMap<i32, Descriptor>, shared: Option<SharedTable>) -> Table {
         if let Some(shared) = &shared {
             all.iter().for_each(|(number, it)| shared.set(*number, it.shared_kind()));
@@ -85,8 +85,7 @@ impl Table {
         self.all.borrow().get(&number).cloned()
     }
 
-    /// Adds a descriptor and returns the one that it replaces. With `seen`, the injected code already knows the
-    /// descriptor.
+    /// Adds a descriptor and returns the one that it replaces. With `seen`, the injected code has already added it.
     pub fn insert(&self, number: i32, it: Descriptor, seen: bool) -> Option<Descriptor> {
         if let (Some(shared), false) = (&self.shared, seen) {
             shared.set(number, it.shared_kind());
@@ -94,7 +93,7 @@ impl Table {
         self.all.borrow_mut().insert(number, it)
     }
 
-    /// Removes a descriptor. With `seen`, the injected code already knows that it is gone.
+    /// Removes a descriptor. With `seen`, the injected code has already removed it.
     pub fn remove(&self, number: i32, seen: bool) -> Option<Descriptor> {
         if let (Some(shared), false) = (&self.shared, seen) {
             shared.set(number, 0);
@@ -126,16 +125,16 @@ pub type Mappings = Rc<RefCell<BTreeMap<u64, Mapping>>>;
 
 /// A call between its entry and its return.
 pub struct Pending {
-    /// The call, with what is known at its entry.
+    /// The call, as far as it is known at its entry.
     pub call: Call,
     /// The call's number and arguments.
     pub entry: CallEntry,
-    /// Wall time at which the recorder let the call go on, in nanoseconds since the start of the command.
+    /// Wall time at which the recorder resumed the thread at the entry, in nanoseconds since the start of the command.
     pub start: u64,
     /// CPU time of the thread since its previous event.
     pub think: u64,
-    /// The inode that no longer exists if the call succeeds.
-    pub gone: Option<Key>,
+    /// The inode that is removed if the call succeeds.
+    pub removed: Option<Key>,
     /// The sequence number of the entry.
     pub entry_sequence: u64,
     /// The descriptor that close removed from the table at its entry.
@@ -252,8 +251,8 @@ mod tests {
         let parts = unmap(&mut all, 0x2000, 0x3000);
         let seen: Vec<(u64, u64)> = parts.iter().map(|it| (it.offset, it.end)).collect();
         assert_eq!(seen, [(0x5000, 0x1000)]);
-        let left: Vec<_> = all.iter().map(|(start, it)| (*start, it.end, it.offset)).collect();
-        assert_eq!(left, [(0x1000, 0x2000, 0x4000), (0x3000, 0x5000, 0x6000)]);
+        let remaining: Vec<_> = all.iter().map(|(start, it)| (*start, it.end, it.offset)).collect();
+        assert_eq!(remaining, [(0x1000, 0x2000, 0x4000), (0x3000, 0x5000, 0x6000)]);
         assert_eq!(unmap(&mut all, 0, u64::MAX).len(), 2);
         assert!(all.is_empty());
     }

@@ -20,10 +20,10 @@ use crate::tree::Tree;
 /// Maximum interval between flushes in nanoseconds, so that a killed recorder loses little.
 const FLUSH: u64 = 1_000_000_000;
 
-/// How the call that is being recorded was observed.
+/// The way in which the call being recorded was observed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Source {
-    /// Its thread stopped, and can be looked at.
+    /// By a stop of its thread, whose memory can be read now.
     Stop,
     /// By the code injected into its program.
     Inside,
@@ -35,7 +35,7 @@ pub enum Source {
 pub struct Recorder {
     /// The nodes and the trace.
     pub tree: Tree,
-    /// The threads that are traced.
+    /// The traced threads.
     pub threads: Map<pid_t, Thread>,
     /// By device: true if it is a file system of the kernel's own state, or /dev.
     pub devices: Map<u64, bool>,
@@ -50,7 +50,7 @@ pub struct Recorder {
     /// The call inside a program that is being recorded.
     pub seen: Option<Box<Seen>>,
     /// Recorded calls, kept for reuse.
-    #[allow(clippy::vec_box, reason = "they move between this and other places")]
+    #[allow(clippy::vec_box, reason = "the boxes move between collections")]
     pub spare: Vec<Box<Seen>>,
     /// The memory shared with programs, if code is injected into them.
     pub shared: Option<Rc<Shared>>,
@@ -66,7 +66,7 @@ pub struct Recorder {
     pub drained: (u64, u64),
     /// CLOCK_MONOTONIC of the start of the command.
     pub began_monotonic: u64,
-    /// What the two stops of a call cost.
+    /// The cost of the two stops of a call.
     pub stop_cost: StopCost,
     /// The start of the command.
     pub began: Instant,
@@ -75,10 +75,10 @@ pub struct Recorder {
     /// The resolved paths of the call that is being recorded.
     pub walked: Vec<Walked>,
     /// The time of the event that is being recorded, unless that is now.
-    pub clocked: Option<u64>,
+    pub event_time: Option<u64>,
     /// The status of the thread that ended last.
     pub status: Option<u32>,
-    /// The process that is recorded although it was already running.
+    /// The process that is recorded from an attachment, not from its start.
     pub watched: Option<pid_t>,
     flushed: u64,
     next_thread: u32,
@@ -89,7 +89,7 @@ pub struct Recorder {
 }
 
 impl Recorder {
-    /// The recorder of a command that has not begun.
+    /// Creates the recorder of a command that has not begun.
     pub fn new(tree: Tree, stop_cost: StopCost, shared: Option<Rc<Shared>>) -> Recorder {
         Recorder {
             tree,
@@ -112,7 +112,7 @@ impl Recorder {
             began: Instant::now(),
             names: None,
             walked: Vec::new(),
-            clocked: None,
+            event_time: None,
             status: None,
             watched: None,
             flushed: 0,
@@ -125,7 +125,7 @@ impl Recorder {
     /// Returns the time in nanoseconds since the start of the command.
     pub fn now(&self) -> u64 {
         let elapsed = || u64::try_from(self.began.elapsed().as_nanos()).unwrap_or(u64::MAX);
-        self.clocked.unwrap_or_else(elapsed)
+        self.event_time.unwrap_or_else(elapsed)
     }
 
     /// Counts something that the trace lacks.
@@ -179,7 +179,7 @@ impl Recorder {
         }
     }
 
-    /// Makes a table with these descriptors.
+    /// Creates a table with these descriptors.
     pub fn table(&self, all: BTreeMap<i32, Descriptor>) -> Descriptors {
         Rc::new(Table::new(all, self.shared.as_ref().and_then(Shared::table)))
     }

@@ -81,8 +81,8 @@ pub fn flags_and_offset(tid: pid_t, number: i32) -> (u32, u64) {
 }
 
 impl Recorder {
-    /// True for a file system of the kernel's own state, and for /dev.
-    pub fn is_kernels(&mut self, dir: &OwnedFd, device: u64) -> bool {
+    /// True for a file system of the kernel's own state, such as procfs, and for /dev.
+    pub fn is_kernel_file_system(&mut self, dir: &OwnedFd, device: u64) -> bool {
         if let Some(known) = self.devices.get(&device) {
             return *known;
         }
@@ -96,7 +96,7 @@ impl Recorder {
     /// Returns the node of an open directory; an error if it is on a file system of the kernel.
     fn inside(&mut self, dir: &OwnedFd) -> Result<NodeId, Outside> {
         let stat = rustix::fs::fstat(dir).map_err(|_| Outside(Object::None, 0))?;
-        if self.is_kernels(dir, stat.st_dev) {
+        if self.is_kernel_file_system(dir, stat.st_dev) {
             return Err(Outside(Object::Kernel, stat.st_ino));
         }
         self.tree.directory(dir).ok_or(Outside(Object::None, 0))
@@ -201,7 +201,7 @@ impl Recorder {
         Ok(Place { at: At { links, ..At::of_node(node) }, stat })
     }
 
-    /// Returns the place of a path whose directory does not exist: that of the first missing name.
+    /// Returns the place of a path whose directory does not exist: the place of the first missing name.
     fn missing(&mut self, from: &Path, text: &[u8], links: u8) -> Result<Place, Outside> {
         let absolute = text.starts_with(b"/");
         let mut path = if absolute { PathBuf::from("/") } else { from.to_path_buf() };
@@ -228,14 +228,14 @@ impl Recorder {
         self.itself(&dir, links)
     }
 
-    /// Returns the open file of a descriptor. Looks up an unknown one, which the command began with or received.
+    /// Returns the open file of a descriptor. Looks up an unknown one, which the command inherited or received.
     pub fn descriptor(&mut self, tid: pid_t, number: i32) -> Result<Rc<Open>, Outside> {
         let Some(thread) = self.threads.get(&tid) else { return Err(Outside(Object::None, 0)) };
         let table = thread.descriptors.clone();
         let descriptor = match table.get(number) {
             Some(known) => known,
             None if self.source() == Source::Inside => {
-                self.note("calls inside a program on descriptors that were not known", 1);
+                self.note("calls inside a program on unknown descriptors", 1);
                 return Err(Outside(Object::None, 0));
             }
             None => {
@@ -286,7 +286,7 @@ impl Recorder {
                     .is_ok_and(|it| it.as_os_str().as_bytes().starts_with(b"/memfd:"))
                 {
                     Object::Anonymous
-                } else if self.is_kernels(&open, stat.st_dev) {
+                } else if self.is_kernel_file_system(&open, stat.st_dev) {
                     Object::Kernel
                 } else {
                     return None;
@@ -303,11 +303,11 @@ impl Recorder {
             let dir = directory(path).ok()?;
             return Some((self.tree.directory(&dir)?, key(stat)));
         }
-        let real = std::fs::read_link(path).ok()?;
-        let dir = directory(real.parent()?).ok()?;
+        let target = std::fs::read_link(path).ok()?;
+        let dir = directory(target.parent()?).ok()?;
         let parent = self.tree.directory(&dir)?;
-        // A file without a name gets its last one.
-        let name = real.file_name()?.as_bytes();
+        // A deleted file gets its last name.
+        let name = target.file_name()?.as_bytes();
         let name = name.strip_suffix(b" (deleted)").unwrap_or(name);
         Some((self.tree.node(&dir, parent, name, stat), key(stat)))
     }

@@ -48,7 +48,7 @@ impl Recorder {
                 ticker.iter().for_each(|it| it.after(if active { ACTIVE } else { IDLE }));
                 continue;
             };
-            // A call that returned took no longer than until now.
+            // If a call has returned, this is the latest possible time of its return.
             let now = self.now();
             self.drain();
             if tid == main {
@@ -61,13 +61,13 @@ impl Recorder {
                 self.began = Instant::now();
                 self.began_monotonic = monotonic();
                 ticker.iter().for_each(|it| it.after(ACTIVE));
-                self.begin_reading(main);
+                self.add_standard_descriptors(main);
             }
             if let Some(how) = self.change(tid, change, now) {
                 sys::resume(tid, how);
             }
             if self.threads.is_empty() {
-                self.adopt_strays();
+                self.add_orphans();
             }
         }
         let outcome = started.take().map_or(Ok(()), Started::outcome);
@@ -88,18 +88,18 @@ impl Recorder {
     }
 
     /// Adds threads whose parent was killed before its event arrived.
-    fn adopt_strays(&mut self) {
+    fn add_orphans(&mut self) {
         for tid in std::mem::take(&mut self.early) {
             let table = self.table(BTreeMap::new());
             self.add(tid, tid, table, Rc::default());
-            // It has the ring of the thread that made it.
+            // Until now, it has the ring of the thread that created it.
             sys::set_base(tid, 0);
             sys::resume(tid, Resume::Continue(0));
         }
     }
 
-    /// Adds the standard descriptors with which the command begins.
-    fn begin_reading(&mut self, tid: pid_t) {
+    /// Adds the standard descriptors that the command inherits.
+    fn add_standard_descriptors(&mut self, tid: pid_t) {
         for number in 0..3 {
             let _ = self.descriptor(tid, number);
         }
@@ -124,11 +124,11 @@ impl Recorder {
                 Resume::Continue(0)
             }
             Change::Spawn => {
-                self.spawned(tid);
+                self.handle_spawn(tid);
                 if in_call(self) { Resume::ToReturn(0) } else { Resume::Continue(0) }
             }
             Change::Exec => {
-                self.executed(tid);
+                self.handle_exec(tid);
                 if in_call(self) || self.injector.is_some() {
                     Resume::ToReturn(0)
                 } else {
@@ -139,7 +139,7 @@ impl Recorder {
             Change::Attached => Resume::Continue(0),
             Change::Signal(signal) => Resume::Continue(signal),
             Change::Ended(status) => {
-                self.ended(tid, status);
+                self.handle_end(tid, status);
                 return None;
             }
         })
@@ -147,56 +147,56 @@ impl Recorder {
 
     /// Handles the entry to a call.
     fn begin(&mut self, tid: pid_t) -> Resume {
-        let go_on = Resume::Continue(0);
-        let Ok(entry) = sys::call_entry(tid) else { return go_on };
+        let untraced = Resume::Continue(0);
+        let Ok(entry) = sys::call_entry(tid) else { return untraced };
         if !entry.native {
             self.note("calls by 32-bit programs, not recorded", 1);
-            return go_on;
+            return untraced;
         }
         if entry.number == libc::SYS_io_uring_setup {
             self.note("io_uring_setup answered with ENOSYS", 1);
             let _ = sys::refuse(tid, libc::ENOSYS);
-            return go_on;
+            return untraced;
         }
         if [libc::SYS_unshare, libc::SYS_setns].contains(&entry.number) {
             let flags = entry.args[usize::from(entry.number == libc::SYS_setns)];
             self.separate(tid, entry.number, flags);
-            return go_on;
+            return untraced;
         }
         if filter::MOUNTS.contains(&entry.number) {
-            self.shared.iter().for_each(|it| it.look_up_always());
-            return go_on;
+            self.shared.iter().for_each(|it| it.disable_path_cache());
+            return untraced;
         }
         if !self.running || !self.tree.is_recording() {
-            return go_on;
+            return untraced;
         }
-        let Some(thread) = self.threads.get(&tid) else { return go_on };
+        let Some(thread) = self.threads.get(&tid) else { return untraced };
         let think = thread.cpu().saturating_sub(thread.used).saturating_sub(self.stop_cost.cpu);
         let entry_sequence = self.tick();
         self.tree.clock = entry_sequence;
         if entry.number == libc::SYS_munmap && !self.is_mapped(tid, entry.args[0], entry.args[1]) {
-            return go_on;
+            return untraced;
         }
-        let Some((call, gone)) = self.decode(tid, &entry) else { return go_on };
+        let Some((call, removed)) = self.decode(tid, &entry) else { return untraced };
         let closed = (entry.number == libc::SYS_close)
             .then(|| self.take_descriptor(tid, entry.args[0] as i32))
             .flatten();
-        self.changes_ways(entry.number);
+        self.invalidate_paths_after(entry.number);
         let start = self.now();
-        let pending = Pending { call, entry, start, think, gone, entry_sequence, closed };
+        let pending = Pending { call, entry, start, think, removed, entry_sequence, closed };
         if let Some(thread) = self.threads.get_mut(&tid) {
             thread.pending = Some(pending);
         }
         Resume::ToReturn(0)
     }
 
-    /// Invalidates remembered directories of paths if a call that begins or ended may change them.
-    pub fn changes_ways(&self, number: libc::c_long) {
+    /// Invalidates the cached directories of paths if a call that begins or has returned may change them.
+    pub fn invalidate_paths_after(&self, number: libc::c_long) {
         use CallKind as K;
         let kind = table::kind(number);
         let makes = matches!(kind, Some(K::Mkdir | K::Symlink | K::Link));
         if makes || matches!(kind, Some(K::Rename | K::Rmdir | K::Unlink | K::Chdir)) {
-            self.shared.iter().for_each(|it| it.change_ways());
+            self.shared.iter().for_each(|it| it.invalidate_paths());
         }
     }
 
@@ -215,7 +215,7 @@ impl Recorder {
     }
 
     /// Handles the creation of a thread, as ptrace(2) reports it.
-    fn spawned(&mut self, tid: pid_t) {
+    fn handle_spawn(&mut self, tid: pid_t) {
         let Ok(child) = sys::message(tid) else { return };
         let flags = sys::registers(tid).map_or(0, |it| match it.orig_rax as i64 {
             libc::SYS_clone => it.rdi,
@@ -224,7 +224,7 @@ impl Recorder {
         });
         let Some(parent) = self.threads.get(&tid) else { return };
         let think = parent.cpu().saturating_sub(parent.used).saturating_sub(self.stop_cost.cpu);
-        self.made_thread(tid, child, flags, think);
+        self.add_created_thread(tid, child, flags, think);
         self.update_used(tid);
         if self.early.remove(&child) {
             self.set_ring(child);
@@ -232,8 +232,8 @@ impl Recorder {
         }
     }
 
-    /// Adds a thread that a thread created with these flags of clone.
-    pub fn made_thread(&mut self, tid: pid_t, child: pid_t, flags: u64, think: u64) {
+    /// Adds a thread that another thread created with these flags of clone(2).
+    pub fn add_created_thread(&mut self, tid: pid_t, child: pid_t, flags: u64, think: u64) {
         let has = |flag: c_int| flags & flag as u64 != 0;
         let Some(parent) = self.threads.get(&tid) else { return };
         let (process, parent_process) = (!has(libc::CLONE_THREAD), parent.process);
@@ -267,16 +267,16 @@ impl Recorder {
     pub fn update_used(&mut self, tid: pid_t) {
         if let Some(thread) = self.threads.get_mut(&tid) {
             thread.used = thread.cpu();
-            thread.ring.iter().for_each(Ring::look_anew);
+            thread.ring.iter().for_each(Ring::invalidate_cpu_time);
         }
     }
 
-    /// Handles an exec: the other threads of the process are gone, and some descriptors are closed.
-    fn executed(&mut self, tid: pid_t) {
+    /// Handles an exec: the other threads of the process have ended, and some descriptors are closed.
+    fn handle_exec(&mut self, tid: pid_t) {
         let former = sys::message(tid).unwrap_or(tid);
         let open = numeric_entries(&format!("/proc/{tid}/fd")).unwrap_or_default();
         let open: HashSet<i32> = open.into_iter().collect();
-        self.executed_from(tid, former, |number| open.contains(&number));
+        self.handle_exec_from(tid, former, |number| open.contains(&number));
         let setuid =
             rustix::fs::stat(format!("/proc/{tid}/exe")).is_ok_and(|it| it.st_mode & 0o6000 != 0);
         if setuid && !rustix::process::geteuid().is_root() {
@@ -285,7 +285,7 @@ impl Recorder {
     }
 
     /// Handles an exec of a thread that had the ID `former`; descriptors for which `stays` is true stay open.
-    pub fn executed_from(&mut self, tid: pid_t, former: pid_t, stays: impl Fn(i32) -> bool) {
+    pub fn handle_exec_from(&mut self, tid: pid_t, former: pid_t, stays: impl Fn(i32) -> bool) {
         if former != tid {
             if let Some(it) = self.threads.remove(&former) {
                 self.threads.insert(tid, it);
@@ -299,17 +299,17 @@ impl Recorder {
         (thread.injected, thread.in_exec) = (false, true);
         drop(before);
         self.give_ring(tid);
-        self.unmapped(tid, mappings);
-        let gone: Vec<i32> = table.all().into_keys().filter(|it| !stays(*it)).collect();
-        for number in gone {
+        self.end_mappings(tid, mappings);
+        let closed: Vec<i32> = table.all().into_keys().filter(|it| !stays(*it)).collect();
+        for number in closed {
             let descriptor = table.remove(number, false);
-            self.dropped(tid, descriptor, true);
+            self.release(tid, descriptor, true);
         }
     }
 
-    /// Handles a descriptor that is no longer in a table: writes a close if it was the last one of its file. An
+    /// Releases a descriptor that is no longer in a table: writes a close if it was the last one of its file. An
     /// explicit close is always written.
-    pub fn dropped(&mut self, tid: pid_t, descriptor: Option<Descriptor>, implicit: bool) {
+    pub fn release(&mut self, tid: pid_t, descriptor: Option<Descriptor>, implicit: bool) {
         if let Some(Descriptor::File(open)) = descriptor {
             let last = Rc::strong_count(&open) == 1;
             if last || !implicit {
@@ -318,8 +318,8 @@ impl Recorder {
         }
     }
 
-    /// Ends the mappings of a process, unless a process still shares them.
-    fn unmapped(&mut self, tid: pid_t, mappings: Mappings) {
+    /// Ends the mappings of a process, unless another process still shares them.
+    fn end_mappings(&mut self, tid: pid_t, mappings: Mappings) {
         if Rc::strong_count(&mappings) > 1 {
             return;
         }
@@ -337,7 +337,7 @@ impl Recorder {
     }
 
     /// Handles the end of a thread.
-    pub fn ended(&mut self, tid: pid_t, status: c_int) {
+    pub fn handle_end(&mut self, tid: pid_t, status: c_int) {
         self.early.remove(&tid);
         let Some(thread) = self.threads.get_mut(&tid) else { return };
         thread.ring = None;
@@ -349,10 +349,10 @@ impl Recorder {
         let mappings = std::mem::take(&mut thread.mappings);
         if Rc::strong_count(&descriptors) == 1 {
             for (_, descriptor) in descriptors.take() {
-                self.dropped(tid, Some(descriptor), true);
+                self.release(tid, Some(descriptor), true);
             }
         }
-        self.unmapped(tid, mappings);
+        self.end_mappings(tid, mappings);
         let result = match libc::WIFEXITED(status) {
             true => i64::from(libc::WEXITSTATUS(status)),
             false => -i64::from(libc::WTERMSIG(status)),

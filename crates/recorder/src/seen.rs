@@ -68,7 +68,7 @@ pub enum Step {
     Call(Box<Seen>),
 }
 
-/// Reads consecutive numbers.
+/// A reader of consecutive numbers.
 struct Words<'b>(&'b [u8]);
 
 impl Words<'_> {
@@ -138,7 +138,7 @@ impl Seen {
             if flags & flag != 0 {
                 from.place(place.get_or_insert_default())?;
             } else if let Some(place) = place {
-                // No call has its path there.
+                // Address 0 denotes that the call has no such path.
                 place.path = 0;
             }
         }

@@ -13,7 +13,7 @@ use rustix::mm::{MapFlags, ProtFlags};
 use crate::inode::Key;
 
 /// The constants of inside/layout.h.
-#[allow(dead_code, missing_docs, reason = "made of a header that others use too")]
+#[allow(dead_code, missing_docs, reason = "generated from a header that other files also use")]
 pub mod layout {
     include!(concat!(env!("OUT_DIR"), "/layout.rs"));
 }
@@ -26,7 +26,7 @@ pub const INSIDE: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/inside.bin")
 pub struct Shared {
     file: OwnedFd,
     start: *mut u8,
-    /// True if a register, which the recorder sets, has the address of each thread's ring.
+    /// True if the register gs, which the recorder sets, has the address of each thread's ring.
     pub by_register: bool,
     rings: RefCell<Vec<u16>>,
     tables: RefCell<Vec<u16>>,
@@ -52,7 +52,7 @@ impl Shared {
         const FSGSBASE: u64 = 2;
         // SAFETY: it reads a number.
         let by_register = unsafe { libc::getauxval(libc::AT_HWCAP2) } & FSGSBASE != 0;
-        // Ring 0 means none; a table is never handed out twice.
+        // Ring 0 means none; no table is in use twice.
         let shared = Rc::new(Shared {
             file: file.into(),
             start: start.cast(),
@@ -86,20 +86,20 @@ impl Shared {
         self.at::<AtomicU64>(SEQUENCE).fetch_add(1, Ordering::SeqCst) + 1
     }
 
-    /// Makes all calls stop for the recorder from now on.
+    /// Turns the injected code off: from now on, all calls stop for the recorder.
     pub fn turn_off(&self) {
         self.at::<AtomicU32>(OFF).store(1, Ordering::SeqCst);
     }
 
-    /// Invalidates remembered directories of paths.
-    pub fn change_ways(&self) {
+    /// Invalidates the cached directories of paths.
+    pub fn invalidate_paths(&self) {
         for epoch in [EPOCH, MADE_EPOCH] {
             self.at::<AtomicU64>(epoch).fetch_add(1, Ordering::SeqCst);
         }
     }
 
-    /// Disables remembered directories of paths from now on: paths mean different things in different programs.
-    pub fn look_up_always(&self) {
+    /// Disables the cache of directories from now on: a path refers to different directories in different programs.
+    pub fn disable_path_cache(&self) {
         self.at::<AtomicU32>(ALWAYS).store(1, Ordering::SeqCst);
     }
 
@@ -148,7 +148,7 @@ impl Shared {
         self.at::<AtomicU32>(ring.offset(RING_BUSY)).store(0, Ordering::SeqCst);
         self.at::<AtomicU32>(ring.offset(RING_THREAD)).store(thread as u32, Ordering::SeqCst);
         self.at::<AtomicU32>(ring.offset(RING_PROCESS)).store(process as u32, Ordering::SeqCst);
-        ring.look_anew();
+        ring.invalidate_cpu_time();
         ring.use_table(table);
         self.at::<AtomicU16>(RING_OF + 2 * thread).store(index, Ordering::SeqCst);
         Some(ring)
@@ -232,8 +232,8 @@ impl Ring {
         (SHARED + self.offset(0)) as u64
     }
 
-    /// Makes the injected code read the thread's CPU time at its next call.
-    pub fn look_anew(&self) {
+    /// Makes the injected code read the thread's CPU time again at the next call.
+    pub fn invalidate_cpu_time(&self) {
         self.word(RING_WALL).store(0, Ordering::SeqCst);
     }
 
@@ -245,17 +245,17 @@ impl Ring {
     /// Takes the events up to `tail`. Calls `each` with the position and the bytes of each event.
     pub fn take(&self, tail: u64, mut each: impl FnMut(u64, &[u8])) {
         let mut head = self.word(RING_HEAD).load(Ordering::SeqCst);
-        let mut bytes = Vec::with_capacity(EVENT_MOST);
+        let mut bytes = Vec::with_capacity(EVENT_MAX);
         while head < tail {
-            let at = (head % RING_ROOM as u64) as usize;
+            let at = (head % RING_CAPACITY as u64) as usize;
             let begin = self.offset(RING_DATA + at);
             let length = self.shared.at::<AtomicU32>(begin).load(Ordering::SeqCst) as usize;
             if length == SKIP {
-                head += (RING_ROOM - at) as u64;
+                head += (RING_CAPACITY - at) as u64;
                 continue;
             }
             // The program may have overwritten the ring. That must do no harm except to the trace.
-            if length < 8 || length % 8 != 0 || at + length > RING_ROOM {
+            if length < 8 || length % 8 != 0 || at + length > RING_CAPACITY {
                 break;
             }
             bytes.clear();

@@ -1,4 +1,4 @@
-//! Finds the sites in a C library whose calls are redirected to the injected code (inside/inside.c), and makes the
+//! Finds the sites in a C library whose calls are redirected to the injected code (inside/inside.c), and generates the
 //! stubs.
 //!
 //! A site is one of these ([`Form`]):
@@ -27,28 +27,28 @@ const MOVES: &[u8] = &[0x48, 0x89, 0xfe, 0xbf];
 /// `mov %r9,%r8; mov 8(%rsp),%r9`: the end of the shift of the arguments in the function syscall(2).
 const SHIFT: &[u8] = &[0x4d, 0x89, 0xc8, 0x4c, 0x8b, 0x4c, 0x24, 0x08];
 
-/// Instructions in a library that make a call.
+/// A place in a library with instructions that make a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Site {
     /// The offset in the code.
     pub at: usize,
-    /// Which of the known sequences of instructions it is.
+    /// The sequence of instructions.
     pub form: Form,
 }
 
-/// A sequence of instructions that make a call, with the instruction that the jump replaces.
+/// A sequence of instructions that makes a call, with the instruction that the jump replaces.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Form {
     /// A recorded call.
     Number([u8; JUMP]),
-    /// A call whose number is known only at its time.
+    /// A call whose number is known only at run time.
     Any([u8; JUMP]),
     /// `xor %eax,%eax; syscall; cmp $-4096,%rax`, of which the jump replaces the first bytes.
     Read,
 }
 
 impl Site {
-    /// Length in bytes of its stub, which goes from the site to the injected code and back.
+    /// Returns the length in bytes of its stub, which leads from the site to the injected code and back.
     pub fn stub_length(&self) -> usize {
         if matches!(self.form, Form::Any(_)) { 72 } else { 48 }
     }
@@ -108,7 +108,7 @@ pub fn find(text: &[u8]) -> Vec<Site> {
     found
 }
 
-/// Returns the offsets among `targets` to which a jump leads that may begin at any offset.
+/// Returns the offsets among `targets` to which a jump leads. Every offset may be the beginning of an instruction.
 fn reached(text: &[u8], targets: &[bool]) -> HashSet<usize> {
     /// True for a byte that may begin a jump; most do not.
     const JUMPS: [bool; 256] = {
@@ -168,7 +168,7 @@ pub fn stub(site: &Site, text: u64, stub: u64) -> Option<(Vec<u8>, [u8; JUMP])> 
         // plain: to the call itself
         code.extend(jump(stub + code.len() as u64, place + JUMP as u64)?);
     }
-    // What the jump replaced behind the call, and how many bytes of the library that is from the site on.
+    // The replaced instructions after the call, and the distance from the site to the instruction after them.
     let (tail, length) = match site.form {
         Form::Number(_) | Form::Any(_) => (&[][..], 7),
         Form::Read => (&SYSCALL_CMP[2..], 10),
@@ -191,7 +191,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn places_are_found_where_they_are_what_they_seem() {
+    fn only_certain_sites_are_found() {
         // mov $3,%eax; syscall. mov $257,%eax; mov %rdi,%rsi; mov $-100,%edi; syscall. The first one with a REX prefix.
         // A call that is not recorded. xor, syscall, cmp.
         let mut text = vec![0x90; 8];
@@ -215,7 +215,7 @@ mod tests {
         text.extend([0x90; 16]);
         let sites = [close, open, Site { at: read, form: Form::Read }, any];
         assert_eq!(find(&text), sites);
-        // A jump to the comparison behind the call forbids it.
+        // A jump to the comparison after the call rules the site out.
         let from = text.len();
         text.extend([0xeb, (read as i64 + 4 - (from as i64 + 2)) as u8]);
         text.extend([0x90; 16]);

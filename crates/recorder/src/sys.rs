@@ -180,7 +180,7 @@ fn change(status: c_int) -> Change {
     }
 }
 
-/// Reads memory of a thread: at most `length` bytes, as far as they are mapped.
+/// Reads memory of a thread: at most `length` bytes, up to the first page that is not mapped.
 pub fn memory(tid: pid_t, address: u64, length: usize) -> Vec<u8> {
     let mut bytes = vec![0u8; length];
     let local = libc::iovec { iov_base: bytes.as_mut_ptr().cast(), iov_len: length };
@@ -256,8 +256,8 @@ fn status_of(tid: pid_t) -> io::Result<c_int> {
     }
 }
 
-/// Lets a stopped thread make a call with the `syscall` instruction at an address, whatever it was doing, and returns
-/// the result. Restores the registers.
+/// Makes a stopped thread execute a call with the `syscall` instruction at an address, in any state, and returns the
+/// result. Restores the registers.
 ///
 /// # Errors
 /// The thread ended.
@@ -282,15 +282,15 @@ pub fn call(tid: pid_t, at: u64, number: c_long, args: [u64; 6]) -> io::Result<i
     let result = returned(tid)?;
     set_registers(tid, &before)?;
     for signal in signals {
-        // SAFETY: a signal that was on its way to this thread.
+        // SAFETY: sends a pending signal of this thread again.
         unsafe { libc::syscall(libc::SYS_tkill, tid, signal) };
     }
     Ok(result)
 }
 
-/// Lets a thread that stopped at the end of a call run code of the recorder up to a call of unshare(2), which is not
-/// made; returns the registers there and restores the former ones. The thread is then stopped at the entry to a call
-/// that will be skipped.
+/// Makes a thread that stopped at the end of a call run code of the recorder up to a call of unshare(2); returns the
+/// registers there and restores the former ones. The thread is then stopped at the entry to that call, which will be
+/// skipped.
 ///
 /// # Errors
 /// The thread ended.
@@ -311,7 +311,7 @@ pub fn run(tid: pid_t, at: u64) -> io::Result<libc::user_regs_struct> {
     let after = registers(tid)?;
     set_registers(tid, &before)?;
     for signal in signals {
-        // SAFETY: a signal that was on its way to this thread.
+        // SAFETY: sends a pending signal of this thread again.
         unsafe { libc::syscall(libc::SYS_tkill, tid, signal) };
     }
     Ok(after)

@@ -12,16 +12,16 @@ pub struct Row {
     pub number: c_long,
     /// Its kind.
     pub kind: K,
-    /// What the kernel's programs record of its arguments, in a recording with BPF.
+    /// The data of its arguments that the BPF programs record.
     pub shape: Shape,
 }
 
-/// A call of which these slots are recorded when it has returned.
+/// Returns the row of a call whose slots are recorded at its return.
 const fn row(number: c_long, kind: K, slots: &[u64]) -> Row {
     Row { number, kind, shape: Shape::new(&[], slots) }
 }
 
-/// A call of which these slots are recorded when it begins.
+/// Returns the row of a call whose slots are recorded at its entry.
 const fn begins(number: c_long, kind: K, slots: &[u64]) -> Row {
     Row { number, kind, shape: Shape::new(slots, &[]) }
 }
@@ -127,7 +127,7 @@ pub const CALLS: &[Row] = &[
     row(libc::SYS_waitid, K::Wait, &[memory(2, 24)]),
 ];
 
-/// fchmodat2(2) of Linux 6.6, which the C library's crate does not have.
+/// fchmodat2(2) of Linux 6.6, which the crate `libc` does not have.
 pub const FCHMODAT2: c_long = 452;
 
 /// The commands of fcntl(2) that are recorded: those that duplicate descriptors, set flags, or lock.

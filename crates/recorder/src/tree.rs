@@ -43,7 +43,7 @@ struct Known {
 /// The nodes by inode, and the writer of the trace.
 pub struct Tree {
     nodes: Map<Key, Known>,
-    /// The former node of an inode key, and the clock when it was removed; of the last removed inodes.
+    /// The former node of each recently removed inode, and the clock when it was removed.
     former: Map<Key, (NodeId, u64)>,
     former_order: VecDeque<Key>,
     next: u32,
@@ -65,12 +65,12 @@ pub struct Tree {
 }
 
 /// Returns a path by which this process can access an open directory or file.
-fn through(dir: &OwnedFd) -> PathBuf {
+fn proc_path(dir: &OwnedFd) -> PathBuf {
     format!("/proc/self/fd/{}", dir.as_raw_fd()).into()
 }
 
 impl Tree {
-    /// Begins with the roots: these directories, and `system`.
+    /// Creates a tree with its roots: these directories, and `system`.
     pub fn new(
         trees: &[PathBuf],
         writer: Writer<File>,
@@ -100,10 +100,10 @@ impl Tree {
             .map(|it| (it.as_path(), RootKind::Tree))
             .chain([(system, RootKind::System)])
         {
-            let wrong = |error| RecordError::Tree { path: path.into(), error };
-            let path = path.canonicalize().map_err(wrong)?;
-            let dir = directory(&path).map_err(|error| wrong(error.into()))?;
-            let stat = rustix::fs::fstat(&dir).map_err(|error| wrong(error.into()))?;
+            let tree_error = |error| RecordError::Tree { path: path.into(), error };
+            let path = path.canonicalize().map_err(tree_error)?;
+            let dir = directory(&path).map_err(|error| tree_error(error.into()))?;
+            let stat = rustix::fs::fstat(&dir).map_err(|error| tree_error(error.into()))?;
             if it.nodes.contains_key(&key(&stat)) {
                 continue;
             }
@@ -131,7 +131,7 @@ impl Tree {
             self.writer = None;
             let _ = writeln!(
                 std::io::stderr(),
-                "fsdyno: the trace cannot be written ({error}); the command goes on without being recorded, \
+                "fsdyno: the trace cannot be written ({error}); the command continues without being recorded, \
                  and the trace so far is valid"
             );
             self.failed = Some(error.into());
@@ -214,7 +214,8 @@ impl Tree {
         self.enter(parent, name, &info.stat(), Some(path), in_tree)
     }
 
-    /// Returns true once for each known directory whose entries are to be added: those of a tree, or with `any` all.
+    /// Returns true once for each known directory whose entries are to be added. Unless `any`, these are only the
+    /// directories of trees.
     pub fn begins_listing(&mut self, key: Key, any: bool) -> bool {
         let Some(known) = self.nodes.get_mut(&key) else { return false };
         (known.in_tree || any) && !std::mem::replace(&mut known.listed, true)
@@ -231,7 +232,13 @@ impl Tree {
     /// Returns the node of an inode that was created by a call which began at `before`, and true if the node is new; it
     /// is not if a different call introduced it meanwhile. If two `exclusive` calls created the same key, the inode
     /// number was reused.
-    pub fn made(&mut self, key: Key, of: NodeId, before: u64, exclusive: bool) -> (NodeId, bool) {
+    pub fn created_node(
+        &mut self,
+        key: Key,
+        of: NodeId,
+        before: u64,
+        exclusive: bool,
+    ) -> (NodeId, bool) {
         match self.nodes.get(&key) {
             Some(known) if known.introduced > before && !(known.made && exclusive) => {
                 (known.node, false)
@@ -240,7 +247,7 @@ impl Tree {
                 let in_tree = self.in_trees.get(of.0 as usize).copied().unwrap_or(false);
                 let node = self.add(key, in_tree);
                 if let Some(known) = self.nodes.get_mut(&key) {
-                    // It begins empty.
+                    // A new directory is empty.
                     (known.listed, known.made) = (true, true);
                 }
                 if let Some(created) = self.created.get_mut(node.0 as usize) {
@@ -252,8 +259,8 @@ impl Tree {
         }
     }
 
-    /// Removes an inode that was deleted by a call which began at `before`: a new inode may have its number since then.
-    pub fn gone(&mut self, key: Key, before: u64) {
+    /// Removes an inode that was deleted by a call which began at `before`, unless a new inode already has its number.
+    pub fn remove(&mut self, key: Key, before: u64) {
         if self.nodes.get(&key).is_some_and(|it| it.introduced <= before) {
             if let Some(former) = self.nodes.remove(&key) {
                 self.keep_former(key, former.node);
@@ -265,7 +272,7 @@ impl Tree {
     pub fn directory(&mut self, dir: &OwnedFd) -> Option<NodeId> {
         let stat = rustix::fs::fstat(dir).ok()?;
         if !self.nodes.contains_key(&key(&stat)) {
-            let path = std::fs::read_link(through(dir)).ok()?;
+            let path = std::fs::read_link(proc_path(dir)).ok()?;
             let above = self.directory(&directory(path.parent()?).ok()?)?;
             // Listing the directory above may have introduced it.
             if !self.nodes.contains_key(&key(&stat)) {
@@ -287,13 +294,13 @@ impl Tree {
         let Some(known) = self.nodes.get_mut(&of).filter(|it| !it.listed) else { return };
         known.listed = true;
         let known = *known;
-        let Ok(entries) = std::fs::read_dir(through(dir)) else { return };
+        let Ok(entries) = std::fs::read_dir(proc_path(dir)) else { return };
         for entry in entries.flatten() {
             let name = entry.file_name();
             let Ok(stat) = rustix::fs::statat(dir, &name, AtFlags::SYMLINK_NOFOLLOW) else {
                 continue;
             };
-            // Outside the trees a directory is listed late: a call may have given a known node its name there.
+            // Outside the trees a directory is listed late: a call may have given a known node this name.
             let present = self
                 .nodes
                 .get(&key(&stat))
@@ -327,7 +334,7 @@ impl Tree {
             return known.node;
         }
         let in_tree = self.in_trees.get(parent.0 as usize).copied().unwrap_or(false);
-        let path = through(dir).join(OsStr::from_bytes(name));
+        let path = proc_path(dir).join(OsStr::from_bytes(name));
         self.enter(parent, name, stat, Some(&path), in_tree)
     }
 
@@ -362,8 +369,8 @@ impl Tree {
             },
             xattrs: path.map(|path| xattrs(path, key(stat))).unwrap_or_default(),
         };
-        // An unrecorded program made it in a directory of the recorded one: its entry follows the call that made the
-        // directory, and a frame has entries before events.
+        // An unrecorded program created this entry in a directory that the recorded program created. The entry must
+        // follow the call that created the directory, but within a frame entries precede events.
         if self.created.get(parent.0 as usize).is_some_and(|it| *it) {
             self.write(Writer::flush);
         }
@@ -371,7 +378,7 @@ impl Tree {
         node
     }
 
-    /// Returns the class of a file: its own for the first files of an extension, then that of the last sampled one.
+    /// Returns the class of a file: for the first files of an extension their own, then that of the last sampled file.
     fn class(&mut self, path: &Path, of: Key) -> Compressibility {
         let extension = path.extension().unwrap_or_default().as_bytes().to_vec();
         let known = self.classes.entry(extension).or_insert((0, Compressibility::Unknown));
@@ -385,15 +392,15 @@ impl Tree {
     }
 }
 
-/// Replaces a name that is longer than a name of a trace can be (255 bytes) by its beginning and a hash of it.
+/// Replaces a name that is too long for a trace (over 255 bytes) by its beginning and a hash.
 fn shortened(name: &[u8]) -> Vec<u8> {
     let hash: String =
         Sha256::digest(name).iter().take(8).map(|byte| format!("{byte:02x}")).collect();
     [&name[..name.len().min(200)], b"-", hash.as_bytes()].concat()
 }
 
-/// Opens the object of an identity as a reference only: another object may be at the path by now, and opening a device
-/// has effects.
+/// Opens an object with O_PATH and checks its identity: another object may now be at the path, and to open a device has
+/// effects.
 fn reference(path: &Path, of: Key) -> std::io::Result<(OwnedFd, Kind)> {
     let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let found = rustix::fs::open(path, flags, Mode::empty())?;
@@ -412,14 +419,14 @@ fn regular(path: &Path, of: Key) -> std::io::Result<File> {
         return Err(std::io::ErrorKind::NotFound.into());
     }
     let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
-    Ok(rustix::fs::open(through(&found), flags, Mode::empty())?.into())
+    Ok(rustix::fs::open(proc_path(&found), flags, Mode::empty())?.into())
 }
 
 /// Returns the extended attributes of a file with the sizes of their values.
 fn xattrs(path: &Path, of: Key) -> Vec<Xattr> {
     let mut names = [0u8; 4096];
     let Ok((found, _)) = reference(path, of) else { return Vec::new() };
-    let path = through(&found);
+    let path = proc_path(&found);
     let Ok(length) = rustix::fs::listxattr(&path, &mut names[..]) else { return Vec::new() };
     let names = names[..length].split(|byte| *byte == 0).filter(|name| !name.is_empty());
     let attribute = |name: &[u8]| {
@@ -437,7 +444,7 @@ fn file_system(path: &Path) -> String {
         Some((words.next()?, words.next()?))
     });
     let above = mounts.filter(|(at, _)| path.starts_with(at));
-    // Of two mounts on one directory, the later one is visible.
+    // If two file systems are mounted on one directory, the later mount is visible.
     above.max_by_key(|(at, _)| at.len()).map(|(_, kind)| kind.to_string()).unwrap_or_default()
 }
 
@@ -456,7 +463,7 @@ mod tests {
         std::io::Read::read_to_string(&mut regular(&one, of).unwrap(), &mut text).unwrap();
         assert_eq!(text, "one");
         assert!(regular(&other, of).is_err());
-        // A device is not opened, even if it is what was found before.
+        // A device is not opened, even if its identity is the expected one.
         let device = key(&rustix::fs::stat("/dev/zero").unwrap());
         assert!(regular("/dev/zero".as_ref(), device).is_err());
     }

@@ -63,16 +63,16 @@ impl Image<'_> {
 
     fn symbol(&self, name: &[u8]) -> Option<u64> {
         let dynamic = self.segments().find(|it| it.kind == DYNAMIC)?;
-        let tag = |wanted: u64| {
+        let value_of = |tag: u64| {
             let mut all = (0..dynamic.size / 16).map(|at| dynamic.address + at * 16);
-            let at = all.find(|at| self.long(*at) == Some(wanted))?;
+            let at = all.find(|at| self.long(*at) == Some(tag))?;
             self.long(at + 8)
         };
-        let (names, symbols) = (tag(STRTAB)?, tag(SYMTAB)?);
+        let (names, symbols) = (value_of(STRTAB)?, value_of(SYMTAB)?);
         // The number of symbols: from the hash table, or the number that fits before the names.
-        let count = match tag(HASH) {
+        let count = match value_of(HASH) {
             Some(table) => u64::from(self.int(table + 4)?),
-            None if tag(GNU_HASH).is_some() && names > symbols => (names - symbols) / 24,
+            None if value_of(GNU_HASH).is_some() && names > symbols => (names - symbols) / 24,
             None => return None,
         };
         (0..count).map(|at| symbols + at * 24).find_map(|at| {

@@ -1,5 +1,5 @@
 //! Tests of recording by BPF, as root.
-#![allow(clippy::unwrap_used, reason = "a test ends where something is not as it should be")]
+#![allow(clippy::unwrap_used, reason = "tests may unwrap")]
 
 mod common;
 
@@ -13,7 +13,7 @@ use common::{Bench, compiled, events, items, named, none_is_lost, sees};
 use fsdyno_recorder::{Bounds, Options, RecordError, RecordMethod, Recorded, attach, check_bpf};
 use fsdyno_trace::{Call, CallKind, Event, Item, Reader};
 
-/// True if this host can record by BPF; prints the reason if it cannot.
+/// Returns true if this host can record by BPF; prints the reason if it cannot.
 fn has_bpf() -> bool {
     match check_bpf() {
         Ok(()) => true,
@@ -60,7 +60,7 @@ fn bpf_records_what_ptrace_records() {
     assert!(all > stopped.len() as u64);
 }
 
-/// Replaces the numbers of nodes and files by those of their first appearance.
+/// Replaces the numbers of nodes and files by the order of their first appearance.
 fn renumbered(text: &str, known: &mut Vec<String>) -> String {
     let mut all = String::new();
     let mut rest = text;
@@ -79,7 +79,7 @@ fn renumbered(text: &str, known: &mut Vec<String>) -> String {
     all + rest
 }
 
-/// Records the program `paths`: its calls, and the names of its files in the initial tree.
+/// Records the program `paths`; returns its calls, and the names of its files in the initial tree.
 fn paths(how: RecordMethod) -> (Vec<String>, Vec<String>) {
     let bench = Bench::new();
     let program = compiled(bench.dir.path(), "paths", &[]);
@@ -91,7 +91,7 @@ fn paths(how: RecordMethod) -> (Vec<String>, Vec<String>) {
     assert!(recorded.status.success(), "{how:?}: {:?}", recorded.status);
     assert_eq!(recorded.end.notes.len(), 0, "{how:?}: {:?}", recorded.end.notes);
     let mut known = Vec::new();
-    // The number of an object outside is known only while it is there.
+    // The number of an object outside the trace is known only while the object exists.
     let text = |it: &Event| match &it.call {
         Call::Outside { call, object, .. } => format!("{call:?} {object:?} = {}", it.result),
         call => format!("{call:?} = {}", it.result),
@@ -107,7 +107,7 @@ fn paths(how: RecordMethod) -> (Vec<String>, Vec<String>) {
 }
 
 #[test]
-fn what_calls_mean_is_that_of_their_time() {
+fn paths_are_resolved_as_of_the_time_of_the_call() {
     if !has_bpf() {
         return;
     }
@@ -136,7 +136,7 @@ fn a_tree_within_a_tree_has_one_entry() {
 }
 
 #[test]
-fn the_initial_tree_is_that_before_the_start() {
+fn the_initial_tree_is_the_state_before_the_start() {
     if !has_bpf() {
         return;
     }
@@ -277,7 +277,7 @@ fn attached(bench: &Bench, before: &str, lines: &[&str], ends: bool) -> (Recorde
     }
     let recorded = recorder.join().unwrap().unwrap();
     if !ends {
-        // The process is undamaged.
+        // The process still works.
         shell.run("echo more >after");
         shell.input = None;
         assert!(shell.child.wait().unwrap().success());
@@ -286,7 +286,7 @@ fn attached(bench: &Bench, before: &str, lines: &[&str], ends: bool) -> (Recorde
 }
 
 #[test]
-fn a_process_that_runs_already_is_recorded_to_its_end() {
+fn a_running_process_is_recorded_to_its_end() {
     if !has_bpf() {
         return;
     }
@@ -315,7 +315,7 @@ fn a_process_that_runs_already_is_recorded_to_its_end() {
 }
 
 #[test]
-fn a_process_goes_on_after_its_recording() {
+fn a_process_continues_after_its_recording() {
     if !has_bpf() {
         return;
     }
@@ -329,7 +329,7 @@ fn a_process_goes_on_after_its_recording() {
 }
 
 #[test]
-fn a_process_that_is_gone_is_an_error() {
+fn a_process_that_has_ended_is_an_error() {
     if !has_bpf() {
         return;
     }
@@ -344,7 +344,7 @@ fn a_process_that_is_gone_is_an_error() {
     assert_eq!(error, expected);
 }
 
-/// A recorder in a separate process, which the next test kills.
+/// Runs a recorder in a separate process, which the next test kills.
 #[test]
 #[ignore = "a helper of another test"]
 fn endless() {
@@ -357,7 +357,7 @@ fn endless() {
 }
 
 #[test]
-fn a_killed_recorder_leaves_the_command_alone_and_a_valid_beginning() {
+fn a_killed_recorder_leaves_the_command_running_and_a_valid_beginning() {
     if !has_bpf() {
         return;
     }
@@ -381,7 +381,7 @@ fn a_killed_recorder_leaves_the_command_alone_and_a_valid_beginning() {
     }
     recorder.kill().unwrap();
     recorder.wait().unwrap();
-    // The command continues, and ends by itself.
+    // The command continues, and ends without a signal.
     let pid = fs::read_to_string(pid).unwrap();
     assert!(Path::new(&format!("/proc/{}", pid.trim())).exists());
     fs::write(dir.join("stop"), "").unwrap();
@@ -389,15 +389,15 @@ fn a_killed_recorder_leaves_the_command_alone_and_a_valid_beginning() {
         std::thread::sleep(Duration::from_millis(20));
     }
     let reader = Reader::new(File::open(&path).unwrap()).unwrap();
-    let (good, bad): (Vec<_>, Vec<_>) = reader.partition(Result::is_ok);
-    assert!(good.len() > 100, "{}", good.len());
-    assert!(bad[0].as_ref().unwrap_err().to_string().contains("truncated"), "{bad:?}");
+    let (valid_items, errors): (Vec<_>, Vec<_>) = reader.partition(Result::is_ok);
+    assert!(valid_items.len() > 100, "{}", valid_items.len());
+    assert!(errors[0].as_ref().unwrap_err().to_string().contains("truncated"), "{errors:?}");
 }
 
-/// A recorder in a separate process, which the next test stops for a while.
+/// Runs a recorder in a separate process, which the next test stops for a while.
 #[test]
 #[ignore = "a helper of another test"]
-fn stopped_meanwhile() {
+fn stopped_for_a_while() {
     let Ok(dir) = std::env::var("FSDYNO_STOPPED") else { return };
     // 240,000 calls; each puts at least 200 bytes into the ring.
     let script = format!(
@@ -423,7 +423,7 @@ fn a_full_ring_ends_the_trace_and_is_an_error() {
     bench.tree();
     compiled(dir, "counted", &[]);
     let mut recorder = Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", "stopped_meanwhile", "--ignored"])
+        .args(["--exact", "stopped_for_a_while", "--ignored"])
         .env("FSDYNO_STOPPED", dir)
         .stdout(Stdio::null())
         .spawn()
@@ -445,13 +445,13 @@ fn a_full_ring_ends_the_trace_and_is_an_error() {
     // The trace is valid up to the loss, and has the program's first calls.
     let reader = Reader::new(File::open(dir.join("out.trace")).unwrap()).unwrap();
     let mut items = Vec::new();
-    let mut bad = None;
+    let mut last_error = None;
     for item in reader {
         match item {
             Ok(item) => items.push(item),
-            Err(error) => bad = Some(error.to_string()),
+            Err(error) => last_error = Some(error.to_string()),
         }
     }
-    assert!(bad.is_some_and(|it| it.contains("truncated")));
+    assert!(last_error.is_some_and(|it| it.contains("truncated")));
     assert!(counts(&items, CallKind::Rename) > 1000, "{}", counts(&items, CallKind::Rename));
 }

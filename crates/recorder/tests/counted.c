@@ -1,4 +1,4 @@
-// Makes calls on files from THREADS threads, counts them itself, and prints the count:
+// Makes calls on files from THREADS threads, counts them, and prints the count:
 // counted DIR THREADS ROUNDS. A round of a thread is 8 calls. With BY_NUMBER, they are made by syscall(2).
 #define _GNU_SOURCE
 #include <fcntl.h>
@@ -23,8 +23,8 @@
 static const char *dir;
 static long rounds, calls[256];
 
-static void *work(void *given) {
-    long id = (long)given;
+static void *work(void *argument) {
+    long id = (long)argument;
     char name[512], other[512], buffer[100] = {0};
     struct stat st;
     snprintf(name, sizeof name, "%s/t%ld", dir, id);

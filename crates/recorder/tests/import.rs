@@ -1,5 +1,5 @@
-//! Tests of the import of texts of other tools.
-#![allow(clippy::unwrap_used, reason = "a test ends where something is not as it should be")]
+//! Tests of the import of recordings made by other tools.
+#![allow(clippy::unwrap_used, reason = "tests may unwrap")]
 
 use std::path::PathBuf;
 
@@ -111,7 +111,7 @@ close(3) = 0
 "#
     .replace("vfork(strace: Process 12 attached\n", "strace: Process 12 attached\nvfork(");
     let trace = imported(Format::Strace, &text);
-    // The end of the child closes the descriptor of rel; that of a is still open in its parent. The begin of the
+    // The end of the child closes the descriptor of rel; that of a is still open in its parent. The start of the
     // resumed vfork belongs to the thread without an ID, whose ID appears later.
     assert_eq!(trace.imported.unknown, 0, "{:?}", trace.imported);
     let writes: Vec<_> =
@@ -140,7 +140,7 @@ fn lines_that_are_not_understood_are_counted_with_their_numbers() {
 }
 
 #[test]
-fn nothing_leads_out_of_the_tree_but_into_the_system_tree() {
+fn paths_out_of_the_tree_lead_to_the_system_tree() {
     let text = "open(\"../../../../etc/x\", O_RDONLY) = 3\nopen(\"a\\0b\", O_RDONLY) = 4\nopen(\"/srv/tree/in\", O_RDONLY) = 5\n";
     let options = ImportOptions { tree: Some(PathBuf::from("/srv/tree")), anonymize: false };
     let trace = imported_with(Format::Strace, &options, text);
@@ -153,7 +153,7 @@ fn nothing_leads_out_of_the_tree_but_into_the_system_tree() {
 }
 
 #[test]
-fn logs_of_fio_become_calls_and_their_mistakes_errors() {
+fn fio_logs_become_calls_and_invalid_lines_are_errors() {
     let text = "fio version 3 iolog\n19 a.0.0 add\n125 a.0.0 open\n128 a.0.0 read 0 4096\n23010 a.0.0 write 20480 4096\n23011 a.0.0 sync 0 0\n23012 a.0.0 trim 0 512\n23013 a.0.0 close\n";
     let trace = imported(Format::FioV3, text);
     assert_eq!(trace.kinds(), ["open", "read", "write", "sync", "fallocate", "close"]);
@@ -164,10 +164,10 @@ fn logs_of_fio_become_calls_and_their_mistakes_errors() {
         refused(Format::FioV2, text),
         "line 1: it is 'fio version 3 iolog', not 'fio version 2 iolog'"
     );
-    let wrong = text.replace("read 0 4096", "read 0");
-    assert_eq!(refused(Format::FioV3, &wrong), "line 4: offset and length are missing");
-    let wrong = text.replace("125 a.0.0 open\n", "");
-    assert_eq!(refused(Format::FioV3, &wrong), "line 3: 'a.0.0' is not open");
+    let invalid = text.replace("read 0 4096", "read 0");
+    assert_eq!(refused(Format::FioV3, &invalid), "line 4: offset and length are missing");
+    let invalid = text.replace("125 a.0.0 open\n", "");
+    assert_eq!(refused(Format::FioV3, &invalid), "line 3: 'a.0.0' is not open");
 }
 
 #[test]
@@ -190,9 +190,9 @@ not this
     assert_eq!((trace.imported.unknown, trace.imported.first[0].0), (1, 8));
 }
 
-/// Real output of the strace of this host, in three forms.
+/// Imports real output of the strace of this host, in three forms.
 #[test]
-fn what_strace_writes_here_is_understood() {
+fn the_output_of_the_installed_strace_is_imported() {
     let dir = tempfile::tempdir().unwrap();
     let script = "echo hi >old; cat old >new; mv new moved; (ls -l . >/dev/null); mkdir x; rmdir x; rm moved none; ln -s old l; \
                   cat l | cat >copy; chmod 600 copy; touch -d 2020-01-01 copy; sync copy; dd if=copy of=d bs=1 count=3 2>/dev/null";
@@ -212,7 +212,7 @@ fn what_strace_writes_here_is_understood() {
             .stderr(std::process::Stdio::null())
             .status();
         if !ran.is_ok_and(|it| it.success()) {
-            eprintln!("skipped: there is no strace that runs here");
+            eprintln!("skipped: strace does not run here");
             return;
         }
         let text = std::fs::read_to_string(&out).unwrap();
@@ -232,7 +232,7 @@ fn what_strace_writes_here_is_understood() {
             assert!(kinds.contains(&kind), "{flags:?}: {kind}");
         }
         assert!(
-            !trace.imported.notes.contains_key("threads whose begin is not in the text"),
+            !trace.imported.notes.contains_key("threads whose start is not in the text"),
             "{flags:?}"
         );
     }

@@ -1,9 +1,5 @@
-//! Imports texts of other tools with arbitrary changes; `make fuzz` tries more of them.
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    reason = "a test ends where something is not as it should be"
-)]
+//! Imports texts of other tools with arbitrary changes; `make fuzz` tries more changes.
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests may unwrap")]
 
 use std::path::Path;
 
@@ -14,7 +10,7 @@ mod check;
 mod arbitrary;
 
 #[test]
-fn a_text_with_changes_is_imported_whole_or_is_an_error() {
+fn a_text_with_changes_is_imported_completely_or_is_an_error() {
     let corpus = Path::new(env!("CARGO_MANIFEST_DIR")).join("fuzz/corpus/import");
     let mut paths: Vec<_> =
         std::fs::read_dir(corpus).unwrap().flatten().map(|it| it.path()).collect();

@@ -1,5 +1,5 @@
-// Makes calls on directories without a name, on reused descriptor numbers, and calls that fail, and aborts where a result
-// is not as it should be: paths DIR. DIR has the file b-source of 10 bytes.
+// Makes calls on directories without a name, on reused descriptor numbers, and calls that fail, and aborts if a result is
+// wrong: paths DIR. DIR has the file b-source of 10 bytes.
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>

@@ -1,5 +1,5 @@
 //! Tests of recording real programs.
-#![allow(clippy::unwrap_used, reason = "a test ends where something is not as it should be")]
+#![allow(clippy::unwrap_used, reason = "tests may unwrap")]
 
 use std::fs::{self, File};
 use std::process::Command;
@@ -10,7 +10,7 @@ use common::{Bench, compiled, events, named, none_is_lost, sees};
 use fsdyno_recorder::{Options, RecordMethod, Recorded, record};
 use fsdyno_trace::{Call, CallKind, Event, Item, Reader};
 
-/// Calls that did not stop.
+/// Returns the number of calls that did not stop.
 fn inside(recorded: &Recorded) -> u64 {
     recorded.inside
 }
@@ -87,7 +87,7 @@ fn signals_to_the_recorder_do_not_disturb_the_programs() {
 }
 
 #[test]
-fn what_other_programs_put_into_a_directory_of_the_recorded_one_follows_its_creation() {
+fn entries_by_other_programs_follow_the_creation_of_their_directory() {
     let bench = Bench::new();
     let (dir, file) = (bench.tree().join("made"), bench.tree().join("made/foreign"));
     let other = std::thread::spawn(move || {
@@ -106,7 +106,7 @@ fn what_other_programs_put_into_a_directory_of_the_recorded_one_follows_its_crea
 }
 
 #[test]
-fn io_uring_is_refused_and_noted() {
+fn io_uring_is_rejected_and_noted() {
     let bench = Bench::new();
     let program = compiled(bench.dir.path(), "uring", &[]);
     let (recorded, _) = bench.record(&[program.to_str().unwrap()]);
@@ -150,18 +150,19 @@ fn calls_have_their_objects_results_and_sizes() {
     let moved = named(&items, "moved");
     let unlink = moved.iter().find(|(it, _)| it.call.kind() == CallKind::Unlink).unwrap();
     assert_eq!(unlink.0.call.identities().names[0].unwrap().node, Some(*node));
-    let gone = named(&items, "gone");
+    let removed = named(&items, "gone");
     assert!(
-        gone.iter()
+        removed
+            .iter()
             .any(|(it, _)| it.result == -2 && it.call.identities().names[0].unwrap().beyond == 1),
-        "{gone:?}"
+        "{removed:?}"
     );
     let Some(Item::End(end)) = items.last() else { panic!("no end") };
     assert_eq!(end.status, Some(7 << 8));
 }
 
 #[test]
-fn a_directory_outside_the_trees_is_listed_as_it_was_before_the_program_changed_it() {
+fn a_directory_outside_the_trees_is_listed_in_its_state_before_the_program_changed_it() {
     for how in [RecordMethod::Ptrace, RecordMethod::Inside] {
         let bench = Bench::new();
         let outside = bench.dir.path().join("outside");
@@ -186,7 +187,7 @@ fn a_directory_outside_the_trees_is_listed_as_it_was_before_the_program_changed_
 #[test]
 fn a_path_names_another_directory_after_a_rename() {
     let bench = Bench::new();
-    // Each path is used just before a rename by another process, and just after it.
+    // Each path is used just before and just after a rename by another process.
     let script = "mkdir one two; : >one/f-1; : >$PWD/one/f-2; mv one three; mv two one; \
         : >one/f-3; : >$PWD/one/f-4; cd one; : >f-5; cd ../three; : >f-6; : >$PWD/f-7";
     let (recorded, items) = bench.script(script);
@@ -200,7 +201,7 @@ fn a_path_names_another_directory_after_a_rename() {
 }
 
 #[test]
-fn links_that_change_are_followed_to_where_they_lead() {
+fn changed_links_are_followed_to_their_new_targets() {
     let bench = Bench::new();
     fs::create_dir(bench.tree().join("far")).unwrap();
     fs::write(bench.tree().join("near-file"), "near").unwrap();
@@ -238,7 +239,7 @@ fn many_children_are_followed() {
 }
 
 #[test]
-fn a_program_that_crashes_or_stops_leaves_a_whole_trace() {
+fn a_program_that_crashes_or_stops_leaves_a_complete_trace() {
     let bench = Bench::new();
     let (recorded, items) = bench.script(": >x; (kill -STOP $BASHPID 2>/dev/null; :) ; sh -c '(sleep 0.2; kill -CONT $$) & kill -STOP $$; : >continued'; kill -SEGV $$");
     assert_eq!(std::os::unix::process::ExitStatusExt::signal(&recorded.status), Some(11));
@@ -248,7 +249,7 @@ fn a_program_that_crashes_or_stops_leaves_a_whole_trace() {
 }
 
 #[test]
-fn names_are_hashed_everywhere_if_wanted() {
+fn names_are_hashed_everywhere_if_requested() {
     let bench = Bench::new();
     fs::write(bench.tree().join("secret-plan.txt"), "x").unwrap();
     let options = Options { trees: vec![bench.tree()], anonymize: true, ..Options::default() };
@@ -305,7 +306,7 @@ fn a_full_disk_ends_the_trace_and_not_the_command() {
     assert!(valid > 1000, "{valid} events in {} bytes", fs::metadata(&path).unwrap().len());
 }
 
-/// A recorder in a separate process, which the next test kills.
+/// Runs a recorder in a separate process, which the next test kills.
 #[test]
 #[ignore = "a helper of another test"]
 fn endless() {
@@ -338,13 +339,13 @@ fn a_killed_recorder_takes_the_command_with_it_and_leaves_a_valid_beginning() {
     recorder.kill().unwrap();
     recorder.wait().unwrap();
     let pid = fs::read_to_string(pid).unwrap();
-    // A killed process is soon gone, or a zombie until init reaps it.
+    // A killed process ends soon; it may be a zombie until init reaps it.
     let stat = format!("/proc/{}/stat", pid.trim());
     while fs::read_to_string(&stat).is_ok_and(|it| !it.contains(") Z ")) {
         std::thread::sleep(std::time::Duration::from_millis(20));
     }
     let reader = Reader::new(File::open(&path).unwrap()).unwrap();
-    let (good, bad): (Vec<_>, Vec<_>) = reader.partition(Result::is_ok);
-    assert!(good.len() > 100, "{}", good.len());
-    assert!(bad[0].as_ref().unwrap_err().to_string().contains("truncated"), "{bad:?}");
+    let (valid_items, errors): (Vec<_>, Vec<_>) = reader.partition(Result::is_ok);
+    assert!(valid_items.len() > 100, "{}", valid_items.len());
+    assert!(errors[0].as_ref().unwrap_err().to_string().contains("truncated"), "{errors:?}");
 }

@@ -1,5 +1,4 @@
-// Makes calls with all kinds of arguments, right and wrong ones, and aborts where a result is not as it should be:
-// sees DIR.
+// Makes calls with all kinds of arguments, valid and invalid, and aborts if a result is wrong: sees DIR.
 #define _GNU_SOURCE
 #include <dirent.h>
 #include <errno.h>
@@ -39,7 +38,7 @@ int main(int argc, char **argv) {
         int fd = open("s-dir/s-file", O_CREAT | O_EXCL | O_RDWR, 0644);
         MUST(fd >= 0 && fstat(fd, &st) == 0 && st.st_size == 0);
         FAILS(open("s-dir/s-file", O_CREAT | O_EXCL | O_RDWR, 0644), EEXIST);
-        // Directories that do not exist, directories themselves, slashes at the end, links on the way.
+        // Missing directories, paths that end in a directory or in slashes, links within paths.
         FAILS(stat("s-none/a/./b", &st), ENOENT);
         FAILS(open("s-none/../s-dir", O_RDONLY), ENOENT);
         FAILS(mkdir("s-none/a/", 0755), ENOENT);
@@ -70,7 +69,7 @@ int main(int argc, char **argv) {
         MUST(close(other) == 0 && close(50) == 0 && close(fd) == 0);
         FAILS(close(fd), EBADF);
         FAILS(read(fd, text, 1), EBADF);
-        // Wrong addresses are errors of the call, not of the program.
+        // Invalid addresses make the call fail and do not affect the program.
         FAILS(open((char *)8, O_RDONLY), EFAULT);
         FAILS(open((char *)0x7000, O_RDONLY), EFAULT);
         FAILS(stat((char *)0x123456789000, &st), EFAULT);
@@ -98,7 +97,7 @@ int main(int argc, char **argv) {
         int entries = 0;
         while (readdir(list)) entries++;
         MUST(entries == 3 && closedir(list) == 0);
-        // Calls by syscall(2): recorded ones, others, with six arguments, and creations of processes.
+        // Calls by syscall(2): recorded calls, other calls, calls with six arguments, and creations of processes.
         MUST(syscall(SYS_getpid) == getpid() && syscall(SYS_mkdirat, AT_FDCWD, "s-number", 0755) == 0);
         FAILS(syscall(SYS_close, -1), EBADF);
         FAILS(syscall(100000), ENOSYS);

@@ -1,4 +1,4 @@
-// Asks for a ring of io_uring; its exit code is the error.
+// Creates an instance of io_uring; the exit code is the error.
 #include <errno.h>
 #include <sys/syscall.h>
 #include <unistd.h>

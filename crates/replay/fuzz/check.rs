@@ -1,5 +1,5 @@
-//! The properties of any bytes as a trace: its compilation ends with an error or a replay. The replay has no path that
-//! leads out of its directory, its ops wait only for ops that exist, and no file is larger than a replay takes. Used by
+//! The properties of a compilation of arbitrary bytes: it ends with an error or a replay. The replay has no path that
+//! leads out of its directory, its ops wait only for existing ops, and no file exceeds the limit of a replay. Used by
 //! the fuzz target and the test of mutated traces.
 
 use std::io::{Read, Seek, Write};
@@ -10,19 +10,19 @@ use fsdyno_workload::{ExpectedKind, Input, Op, Setting, Share};
 /// The largest file that a replay writes.
 const MAX_SIZE: u64 = 1 << 50;
 
-/// Panics if it does not hold.
+/// Panics if a property does not hold.
 pub fn check(bytes: &[u8]) {
     let file = || tempfile::tempfile().expect("a file");
     let (mut trace, mut out) = (file(), file());
-    trace.write_all(bytes).expect("a file takes it");
+    trace.write_all(bytes).expect("a write to a file");
     let Ok(length) = fsdyno_replay::compile(&mut trace, &mut out) else { return };
     out.rewind().expect("a file");
     let mut compiled = Vec::new();
     out.take(length).read_to_end(&mut compiled).expect("a file");
     assert_eq!(compiled.len() as u64, length);
-    let values = KIND.resolve(&[("trace", "t")]).expect("a parameter of it");
+    let values = KIND.resolve(&[("trace", "t")]).expect("a parameter of the workload");
     let setting = Setting { seed: 1, input: Some(Input::new(compiled)) };
-    // Building it checks every string.
+    // The construction of the workload checks every string.
     let work = match KIND.build(&values, &setting) {
         Ok(work) => work,
         Err(error) => {

@@ -16,7 +16,7 @@ use crate::plan::{Compare, Opened, Plan, Plans, Skip, Touch, plan};
 /// The modification time that a replayed call sets, instead of the recorded one, in seconds since 1970.
 const MTIME: i64 = 1_000_000_000;
 
-/// The path of a target, if it has one, its inode, and the touched entries that lead to it.
+/// The path and the inode of a target, if it has them, and the touched entries that lead to it.
 type Place = (Option<Vec<u8>>, Option<Inode>, Vec<Touch>);
 
 fn single(call: OpCall, name: Vec<u8>, touches: Vec<Touch>) -> Plans {
@@ -102,7 +102,7 @@ impl Compiler {
         single(call, name, touches)
     }
 
-    /// Returns how a call touches an open file and its data.
+    /// Returns the accesses of a call to an open file and to its data.
     fn touch(open: Opened, moves_position: bool, data: Access) -> Vec<Touch> {
         let slot = if moves_position { Access::Change } else { Access::Read };
         vec![(Resource::slot(open.slot.0), slot), (Resource::data(open.inode), data)]
@@ -323,7 +323,7 @@ impl Compiler {
         Ok(vec![Plan { name: place.unwrap_or_default(), ..plan(call, touches, compare) }])
     }
 
-    /// Returns the path of a target, if it has one, its inode, and the touched entries that lead to it.
+    /// Returns the path and the inode of a target, if it has them, and the touched entries that lead to it.
     fn place(&mut self, target: &Target) -> Result<Place, Skip> {
         match target {
             Target::At(at) => {
@@ -432,7 +432,7 @@ impl Compiler {
     }
 }
 
-/// Returns the op for a call on attributes, and how its result is compared.
+/// Returns the op for a call on attributes, and the way its result is compared.
 fn status_call(call: &Call, by_name: bool, file: FileSlot) -> Result<(OpCall, Compare), Skip> {
     let (dir, mtime) = (ROOT, MTIME);
     let call = match (call, by_name) {

@@ -26,7 +26,7 @@ const MAX_OPEN: u16 = 60_000;
 /// The state of a thread.
 #[derive(Default)]
 struct Thread {
-    /// The points for which its next op waits because of calls without an op.
+    /// The points for which its next op must wait because of earlier calls without an op.
     carry: Vec<Point>,
     /// Processor time since its last op, in nanoseconds.
     think: u64,
@@ -41,7 +41,8 @@ pub struct Recorded {
     pub times: BTreeMap<OpKind, (u64, u64)>,
     /// The number of calls on paths.
     pub paths: u64,
-    /// The number of components of these paths: of the program's, and of the replay's, which begin at the tree's root.
+    /// The numbers of components of these paths, in the program and in the replay, whose paths begin at the root of the
+    /// tree.
     pub components: (u64, u64),
 }
 
@@ -78,7 +79,7 @@ pub struct Compiler {
     waiting: u64,
     phases: Phases,
     mapped_bytes: u64,
-    /// Bytes written in place of stores to mappings.
+    /// The number of bytes written in place of stores to mappings.
     pub(crate) stored: u64,
     /// The directories and names by which open files were opened.
     pub(crate) places: HashMap<FileId, Place>,
@@ -97,7 +98,7 @@ impl Compiler {
         let ranks = start.ranks.capacity.len();
         if ranks > 1024 {
             return Err(ReplayError::Limit(format!(
-                "has {ranks} threads at once, and a replay has 1,024 at most"
+                "has {ranks} threads at the same time; a replay supports at most 1,024"
             )));
         }
         Ok(Compiler {
@@ -409,7 +410,7 @@ impl Compiler {
         self.out.op(rank, &record)
     }
 
-    /// Adds a replayed call to what the recording has of them. An event with several ops has its time in the first.
+    /// Adds a replayed call to the summary. If an event has several ops, its time counts for the first.
     fn add_recorded(&mut self, event: &Event, kind: OpKind, path: &[u8]) {
         let is_first = !std::mem::replace(&mut self.counted, true);
         let recorded = &mut self.recorded;
@@ -427,7 +428,7 @@ impl Compiler {
         }
     }
 
-    /// Returns those points of other ranks for which a rank has not waited yet, the latest of each rank.
+    /// Returns the points of other ranks for which a rank has not waited yet: the latest of each rank.
     fn reduce(&mut self, rank: u16, needs: &[Point]) -> Vec<Point> {
         let known = &mut self.known[usize::from(rank)];
         let mut waits = Vec::new();
@@ -443,7 +444,7 @@ impl Compiler {
         waits
     }
 
-    /// Ends the pass; returns the length of the compiled form, and what the recording has of the replayed calls.
+    /// Ends the pass; returns the length of the compiled form, and the summary of the replayed calls.
     pub fn finish(mut self) -> Result<(u64, Recorded), ReplayError> {
         self.out.tree(Section::After, &self.fs)?;
         let facts = &mut self.out.facts;

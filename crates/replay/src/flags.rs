@@ -13,7 +13,7 @@ const TEMPORARY: u32 = 0o20000000;
 /// O_DIRECT.
 pub const DIRECT: u32 = 0o40000;
 
-/// Permission bits that a replay sets: not set-user-ID or set-group-ID, because a trace may come from anyone.
+/// Permission bits that a replay sets: not set-user-ID or set-group-ID, because the source of a trace may be untrusted.
 pub const MODE: u32 = 0o1777;
 
 /// Returns the flags of an open, from their x86-64 values; `None` for O_TMPFILE. O_DIRECT is omitted.

@@ -28,8 +28,8 @@ const LARGE: u64 = 1 << 20;
 /// The maximum number of bytes that one op writes to an initial file.
 const PART: u64 = 1 << 30;
 
-/// The maximum size in bytes of a file, and of the data of all files of the tree: what a replay writes and verifies is
-/// bounded, whatever a trace says.
+/// The maximum size in bytes of a file, and of the data of all files of the tree: it limits the bytes that a replay of
+/// any trace writes and verifies.
 pub const MAX_SIZE: u64 = 1 << 50;
 
 /// The maximum length of a symbolic link's target; a longer target is truncated.
@@ -66,7 +66,7 @@ pub fn used_node(call: &Call) -> Option<NodeId> {
 
 /// The first pass over a recording.
 pub struct Initial {
-    /// The files whose bytes calls use.
+    /// The files whose bytes are used by calls.
     opened: HashSet<NodeId>,
     out: CompiledWriter,
     op: Op,
@@ -85,7 +85,7 @@ pub struct Initial {
 }
 
 impl Initial {
-    /// Starts with an empty output file.
+    /// Starts the pass with an empty output file.
     pub fn new(out: &File, opened: HashSet<NodeId>) -> Result<Initial, ReplayError> {
         Ok(Initial {
             opened,
@@ -121,7 +121,7 @@ impl Initial {
         }
     }
 
-    /// Applies a call to the tree in memory and adds it to the compiled form; a call that the tree refuses is omitted.
+    /// Applies a call to the tree in memory and adds it to the compiled form; a call that fails on the tree is omitted.
     fn make(&mut self, call: OpCall, name: &[u8], other: &[u8]) -> Result<bool, ReplayError> {
         (self.op.call, self.op.thread) = (call, 0);
         self.op.name.clear();
@@ -214,7 +214,7 @@ impl Initial {
         self.bytes = self.bytes.saturating_add(data);
         if entry.size.max(self.bytes) > MAX_SIZE {
             return Err(ReplayError::Limit(format!(
-                "has files of {} or more, and a replay takes {} at most",
+                "has files of {} or more; a replay supports at most {}",
                 Bytes(entry.size.max(self.bytes)),
                 Bytes(MAX_SIZE)
             )));
@@ -264,7 +264,7 @@ impl Initial {
     }
 }
 
-/// Returns a symbolic link's target of this length that leads nowhere, split into names of fewer than 255 bytes.
+/// Returns a target of this length for a dangling symbolic link, split into names of fewer than 255 bytes.
 pub fn target(length: u64) -> Vec<u8> {
     let length = length.clamp(1, MAX_TARGET) as usize;
     (1..=length).map(|at| if at % 200 == 0 && at < length { b'/' } else { b'x' }).collect()

@@ -1,15 +1,15 @@
-//! From a trace of file system calls to the form that the workload `replay` reads
+//! Compiles a trace of file system calls to the form that the workload `replay` reads
 //! (`fsdyno_workload::replay::format`).
 //!
-//! A trace is read three times: once to find the files that are opened at all, then in two passes. The first pass
+//! A trace is read three times: once to find the files that are opened, then in two passes. The first pass
 //! builds the initial tree and finds which threads ran at the same time; threads that did not can share a rank of the
 //! replay. The second pass creates an op for each call, with the points of other ranks that it has to wait for
 //! ([`order`]), and applies it to a file system in memory (`fsdyno_workload::MemoryFs`), whose final state is the tree
-//! against which the trial is verified. A call whose recorded result that file system does not explain is left out and
-//! counted.
+//! against which the trial is verified. A call whose recorded result differs from that of the file system in memory is
+//! omitted and counted.
 //!
-//! Memory: the data of the file system in memory for each name, one entry for each resource that calls share, and each
-//! distinct path once. Ops are written as they are created.
+//! A compilation holds in memory: the data of that file system for each name, one entry for each resource that calls
+//! share, and each distinct path once. Ops are written as they are created.
 
 mod calls;
 mod compile;
@@ -37,7 +37,7 @@ pub enum ReplayError {
     /// The trace cannot be read.
     #[error("{0}")]
     Trace(#[from] TraceError),
-    /// It exceeds a limit of replays.
+    /// The trace exceeds a limit of replays.
     #[error("{0}")]
     Limit(String),
     /// The compiled form cannot be stored.
@@ -53,10 +53,10 @@ pub fn compile(trace: &mut File, out: &mut File) -> Result<u64, ReplayError> {
     Ok(compile_timed(trace, out)?.0)
 }
 
-/// Compiles a trace as [`compile`] does; also returns what it has of the calls that are replayed.
+/// Compiles a trace as [`compile`] does; also returns a summary of the replayed calls.
 ///
 /// # Errors
-/// Same as [`compile`].
+/// The errors of [`compile`].
 pub fn compile_timed(trace: &mut File, out: &mut File) -> Result<(u64, Recorded), ReplayError> {
     let mut opened = HashSet::new();
     each(trace, |item, _| {

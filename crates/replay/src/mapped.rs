@@ -1,4 +1,4 @@
-//! Replays stores to mapped files, which no recorder observes, as writes when the mapping is synced or ends.
+//! Replays stores to mapped files as writes when the mapping is synced or ends; no recorder observes the stores.
 
 use fsdyno_trace::{At, Call, Event, FileId, NodeId};
 use fsdyno_workload::memory_fs::Inode;
@@ -10,7 +10,7 @@ use crate::order::{Access, Resource};
 use crate::plan::{Compare, Opened, Plan, Plans, Touch, plan};
 
 impl Compiler {
-    /// Remembers the name of an open file, for a mapping that outlives it.
+    /// Stores the name of an open file, for a mapping that outlives it.
     pub(crate) fn opened_as(&mut self, file: FileId, at: &At) {
         let (Some(dir), Some(name)) = (self.nodes.get(&at.dir), &at.name) else { return };
         self.places.insert(file, (*dir, name.bytes().to_vec()));
@@ -42,7 +42,7 @@ impl Compiler {
         if length == 0 {
             return Err(NONE);
         }
-        // The lowest number makes the choice the same in every compilation.
+        // The lowest number makes the choice deterministic.
         let writer = |(id, open): (&FileId, &Opened)| {
             let is_writer = self.fs.open_file(0, open.slot).is_some_and(|state| state.write);
             (open.inode == inode && is_writer).then_some((id.0, *open))

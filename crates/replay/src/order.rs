@@ -1,4 +1,4 @@
-//! Orders calls by what they share.
+//! Orders calls by the resources that they share.
 //!
 //! Each call accesses resources: a file's data, a directory entry, the set of names in a directory, an open file. Two
 //! calls that access the same resource with different kinds of [`Access`], or both with [`Access::Change`], keep their
@@ -71,7 +71,7 @@ impl Resource {
     }
 }
 
-/// The calls that last touched a resource with one kind of access, and those before them, which had a different kind.
+/// The last calls that touched a resource, all with one kind of access, and the calls with another kind before them.
 #[derive(Debug)]
 struct Touched {
     access: Access,
@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn reads_are_free_among_each_other_and_changes_wait_for_all_before() {
+    fn reads_are_unordered_and_changes_wait_for_all_earlier_calls() {
         let mut touches = Touches::default();
         assert_eq!(needs(&mut touches, Access::Change, (0, 1)), []);
         assert_eq!(needs(&mut touches, Access::Read, (1, 1)), [(0, 1)]);
@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn names_are_made_in_any_order_between_two_readings_of_their_directory() {
+    fn names_are_created_in_any_order_between_two_reads_of_their_directory() {
         let mut touches = Touches::default();
         needs(&mut touches, Access::Member, (0, 1));
         assert_eq!(needs(&mut touches, Access::Member, (1, 1)), []);

@@ -50,7 +50,7 @@ fn limit(text: &str) -> ReplayError {
 }
 
 impl CompiledWriter {
-    /// Starts with an empty file.
+    /// Creates a writer to an empty file.
     pub fn new(file: &File) -> Result<CompiledWriter, ReplayError> {
         let mut out = CompiledWriter {
             file: BufWriter::with_capacity(1 << 16, file.try_clone()?),
@@ -86,7 +86,7 @@ impl CompiledWriter {
         if text.len() > MAX_PATH {
             let begin = String::from_utf8_lossy(&text[..60]).escape_debug().to_string();
             return Err(ReplayError::Limit(format!(
-                "has the path '{begin}...' of {} bytes, and a replay takes {MAX_PATH} at most",
+                "has the path '{begin}...' of {} bytes; a replay supports at most {MAX_PATH}",
                 text.len()
             )));
         }
@@ -98,7 +98,7 @@ impl CompiledWriter {
         Ok(at)
     }
 
-    /// Returns the offset of a string, or 0, which stands for a missing name, if it is empty.
+    /// Returns the offset of a string; for an empty string 0, which stands for a missing name.
     pub fn optional(&mut self, text: &[u8]) -> Result<u32, ReplayError> {
         if text.is_empty() { Ok(0) } else { self.string(text) }
     }
@@ -159,7 +159,7 @@ impl CompiledWriter {
         let Some(out) = self.ranks.get_mut(usize::from(rank)) else { return Ok(()) };
         out.buffer.extend_from_slice(&record.bytes());
         if out.count + (out.buffer.len() / OP_SIZE) as u64 > out.capacity {
-            return Err(limit("has more calls than its first reading found; this is a bug"));
+            return Err(limit("has more calls than the first pass found; this is a bug"));
         }
         if out.buffer.len() >= BUFFER { out.flush(file) } else { Ok(()) }
     }

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use fsdyno_trace::{Call, Event, ThreadId};
 
-/// The maximum number of positions of each kind; whatever follows the last one belongs to it.
+/// The maximum number of positions of each kind; the last phase extends to the end.
 const MAX_PLACES: usize = 255;
 
 /// A position at which a phase can begin.
@@ -16,7 +16,7 @@ pub struct Place {
     pub name: Vec<u8>,
 }
 
-/// The state of the events so far that determines what is a command.
+/// The state that determines which execs are commands, according to the events so far.
 #[derive(Debug)]
 pub struct Phases {
     /// The threads of the recorded command's first process.
@@ -83,7 +83,7 @@ mod tests {
     }
 
     #[test]
-    fn marks_and_the_programs_of_the_first_process_are_places_and_those_of_its_children_are_not() {
+    fn marks_and_commands_of_the_first_process_are_places_and_those_of_its_children_are_not() {
         let mark = event(3, Call::Mark { name: Name::new(b"here").unwrap() });
         let events = [
             exec(0, "sh"),

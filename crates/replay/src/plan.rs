@@ -1,4 +1,4 @@
-//! The plan of a call: what replays one event of a recording.
+//! The plan of a call: the call that replays an event of a recording.
 
 use fsdyno_workload::memory_fs::Inode;
 use fsdyno_workload::{Call as OpCall, FileSlot};
@@ -17,7 +17,7 @@ pub struct Opened {
 /// A resource that a call touches, and the kind of access.
 pub type Touch = (Resource, Access);
 
-/// A call as the replay makes it.
+/// A call of the replay.
 pub struct Plan {
     /// The call.
     pub call: OpCall,

@@ -1,4 +1,4 @@
-//! Assigns the threads of a recording to ranks: the threads of a rank did not run at the same time.
+//! Assigns the threads of a recording to ranks; threads that ran at the same time get different ranks.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 

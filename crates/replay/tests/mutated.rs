@@ -1,9 +1,5 @@
-//! Compiles traces with arbitrary changes; `make fuzz` tries more of them.
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    reason = "a test ends where something is not as it should be"
-)]
+//! Compiles traces with arbitrary changes; `make fuzz` tries more changes.
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests may unwrap")]
 
 #[path = "../../trace/fuzz/arbitrary.rs"]
 mod arbitrary;

@@ -1,4 +1,4 @@
-//! Small traces, made by hand and at random, compiled and replayed in a real directory by real threads.
+//! Compiles small traces, made by hand and at random, and replays them in a real directory with real threads.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests may unwrap")]
 
@@ -129,7 +129,8 @@ fn name(text: &str) -> Name {
     Name::new(text.as_bytes()).unwrap()
 }
 
-/// A file of the initial tree is read, another is made, written, synced, renamed and looked at; calls fail.
+/// Returns a trace that reads a file of the initial tree, then creates, writes, truncates and renames a second file;
+/// some of its calls fail.
 fn small() -> Builder {
     let (root, main) = (Builder::ROOT, Builder::MAIN);
     let mut trace = Builder::new();
@@ -174,7 +175,7 @@ fn a_small_program_is_replayed_call_by_call_with_the_recorded_results_and_tree()
 }
 
 #[test]
-fn a_result_that_the_tree_does_not_explain_is_left_out_and_counted() {
+fn a_result_that_the_tree_does_not_explain_is_omitted_and_counted() {
     let mut trace = small();
     let at = || At::new(Builder::ROOT, name("none"), None);
     let stat = |at| Call::Stat { target: Target::At(at), stat: StatKind::Lstat };
@@ -191,7 +192,7 @@ fn a_result_that_the_tree_does_not_explain_is_left_out_and_counted() {
 }
 
 #[test]
-fn a_trace_needs_what_its_tree_and_calls_take_and_says_so_before_any_work() {
+fn the_needs_of_a_trace_are_those_of_its_tree_and_calls_and_are_known_before_a_trial() {
     let mut trace = Builder::new();
     let huge = trace.file(Builder::ROOT, "huge", 1 << 50);
     trace.open(Builder::MAIN, Builder::ROOT, "huge", huge, 0);
@@ -199,13 +200,13 @@ fn a_trace_needs_what_its_tree_and_calls_take_and_says_so_before_any_work() {
     assert_eq!((needs.bytes.0, needs.longest_name), (1 << 50, 4));
     let two = workload(&trace, &[("copies", "2")]).needs();
     assert_eq!((two.bytes.0, two.inodes), (2 << 50, 2 * needs.inodes));
-    // A large file that no call opens has a name and a size, and no bytes.
+    // A large file that no call opens has a name and a size, but no bytes.
     let mut unused = Builder::new();
     unused.file(Builder::ROOT, "huge", 1 << 50);
     assert_eq!(workload(&unused, &[]).needs().bytes.0, 0);
     unused.file(Builder::ROOT, "larger", (1 << 50) + 1);
     let refused = compiled(&unused).unwrap_err();
-    assert_eq!(refused, "has files of 1024.0 TiB or more, and a replay takes 1024 TiB at most");
+    assert_eq!(refused, "has files of 1024.0 TiB or more; a replay supports at most 1024 TiB");
 }
 
 #[test]
@@ -264,7 +265,7 @@ fn a_mark_or_a_command_begins_a_phase_and_every_phase_has_its_own_counts() {
 }
 
 #[test]
-fn stores_to_a_shared_mapping_are_a_write_of_it_where_it_ends() {
+fn stores_to_a_shared_mapping_are_replayed_as_writes_when_it_is_synced_or_ends() {
     let (root, main) = (Builder::ROOT, Builder::MAIN);
     let mut trace = Builder::new();
     let node = trace.file(root, "data", 10_000);
@@ -277,11 +278,11 @@ fn stores_to_a_shared_mapping_are_a_write_of_it_where_it_ends() {
     trace.call(main, sync, 0);
     let end = |stores| Call::Unmap { node, offset, length, stores, implicit: true };
     trace.call(main, end(true), 0);
-    // What ends without stores is no call.
+    // The end of a mapping without stores needs no call.
     trace.call(main, end(false), 0);
     let work = workload(&trace, &[]);
     let report = work.recording().unwrap().report;
-    // The file reaches to 10,000: twice 5,904 bytes.
+    // The file ends at byte 10,000: 5,904 bytes are written twice.
     assert_eq!((report.calls, report.replayed), (6, 4));
     assert_eq!((report.stored.0, report.written.0, report.mapped.0), (11_808, 11_808, 8192));
     let (differences, problems) = replayed(work.as_ref());
@@ -298,7 +299,7 @@ fn a_call_waits_for_any_number_of_threads() {
     let threads: Vec<ThreadId> = (0..300).map(|_| trace.spawn(main, false)).collect();
     let at = || At::new(root, name("data"), Some(node));
     let stat = || Call::Stat { target: Target::At(at()), stat: StatKind::Stat };
-    // All threads read the name at the same time, as it were; then it is removed.
+    // The reads of the name by all threads are unordered; then it is removed.
     for thread in &threads {
         trace.call(*thread, stat(), 0);
     }
@@ -309,11 +310,11 @@ fn a_call_waits_for_any_number_of_threads() {
     let work = workload(&trace, &[]);
     let (mut source, mut op) =
         (work.ops(0, fsdyno_workload::Share { rank: 0, ranks: 301 }), Op::default());
-    let mut most = 0;
+    let mut max_points = 0;
     while source.next(&mut op) {
-        most = most.max(1 + op.also_after.len());
+        max_points = max_points.max(1 + op.also_after.len());
     }
-    assert_eq!(most, 300);
+    assert_eq!(max_points, 300);
     drop(source);
     let (differences, problems) = replayed(work.as_ref());
     assert_eq!((differences.count(), problems), (0, vec![]));
@@ -335,7 +336,7 @@ fn a_damaged_trace_is_refused_with_its_offset() {
     assert!(error.starts_with("at byte "), "{error}");
 }
 
-/// One step of a random program: thread, what it does, and on which of its things.
+/// A step of a random program: its thread, its operation, the choice of its object, and a length.
 type Step = (u8, u8, u8, u16);
 
 #[derive(Clone)]
@@ -346,7 +347,7 @@ struct Known {
     size: u64,
 }
 
-/// A program of several threads that is consistent: what it does has the results that Linux gives.
+/// Returns the trace of a consistent program of several threads: its calls have the results that Linux returns.
 fn program(steps: &[Step]) -> Builder {
     let mut trace = Builder::new();
     let dirs = [trace.dir(Builder::ROOT, "d0"), trace.dir(Builder::ROOT, "d1")];
@@ -360,14 +361,14 @@ fn program(steps: &[Step]) -> Builder {
         .into_iter()
         .chain((0..3).map(|_| trace.spawn(Builder::MAIN, false)).collect::<Vec<_>>())
         .collect();
-    // Open file, index of its node among all nodes that there ever were, position.
+    // Open file, node, position.
     let mut open: Vec<(FileId, NodeId, u64)> = Vec::new();
     let mut sizes = std::collections::HashMap::from([(files[0].node, 3000u64)]);
-    for (at, (thread, what, which, length)) in steps.iter().enumerate() {
+    for (at, (thread, operation, choice, length)) in steps.iter().enumerate() {
         let thread = threads[usize::from(*thread) % threads.len()];
         let length = u32::from(*length) + 1;
-        let pick = |count: usize| usize::from(*which) % count.max(1);
-        match what % 9 {
+        let pick = |count: usize| usize::from(*choice) % count.max(1);
+        match operation % 9 {
             0 => {
                 let (dir, name) = (dirs[pick(2)], format!("f{at}"));
                 let (node, file) = trace.create(thread, dir, &name, CREATE);

@@ -1,18 +1,19 @@
-//! Arbitrary changes of seeds, for the tests that do on any compiler a part of what `make fuzz` does.
+//! Arbitrary changes of seeds, for tests that do a part of the work of `make fuzz` with any compiler.
 
-/// Numbers that are arbitrary, and the same each time (xorshift64).
+/// A generator of arbitrary numbers, the same in each run (xorshift64).
 pub struct Arbitrary(pub u64);
 
 impl Arbitrary {
-    /// A number from 0 on.
-    pub fn below(&mut self, most: usize) -> usize {
+    /// Returns a number from 0 to below `limit`.
+    pub fn below(&mut self, limit: usize) -> usize {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;
         self.0 ^= self.0 << 17;
-        (self.0 % most.max(1) as u64) as usize
+        (self.0 % limit.max(1) as u64) as usize
     }
 
-    /// A seed with a few changes: bytes, bits, parts removed, repeated, or taken from another seed.
+    /// Returns a seed with a few changes: changed bytes and bits, and parts that are removed, repeated, or taken from
+    /// another seed.
     pub fn mutated(&mut self, seeds: &[Vec<u8>]) -> Vec<u8> {
         let mut it = seeds[self.below(seeds.len())].clone();
         for _ in 0..=self.below(6) {
@@ -43,9 +44,9 @@ impl Arbitrary {
     }
 }
 
-/// The number of mutations: more in test-full, or as FSDYNO_MUTATIONS says.
+/// Returns the number of mutations: that in FSDYNO_MUTATIONS, or else `many` in test-full and `few` otherwise.
 pub fn mutations(few: u64, many: u64) -> u64 {
-    let given = std::env::var("FSDYNO_MUTATIONS").ok().and_then(|it| it.parse().ok());
+    let requested = std::env::var("FSDYNO_MUTATIONS").ok().and_then(|it| it.parse().ok());
     let full = std::env::var("FSDYNO_TEST").is_ok_and(|it| it == "full");
-    given.unwrap_or(if full { many } else { few })
+    requested.unwrap_or(if full { many } else { few })
 }

@@ -1,9 +1,9 @@
-//! What holds for any bytes as a trace: a reader gives items or one error, in bounded memory. What was read can be written,
-//! and is read again as it was. Used by the fuzz target, and by the test of mutated traces.
+//! The properties of a reader of arbitrary bytes: it returns items or one error, in bounded memory, and the items can
+//! be written and are then read unchanged. Used by the fuzz target and the test of mutated traces.
 
 use fsdyno_trace::{Checker, Item, Reader, Writer};
 
-/// Panics if it does not hold.
+/// Panics if a property does not hold.
 pub fn check(bytes: &[u8]) {
     let Ok(reader) = Reader::new(bytes) else { return };
     let header = reader.header().clone();
@@ -15,17 +15,17 @@ pub fn check(bytes: &[u8]) {
     for item in &read {
         match item {
             Item::End(_) => break,
-            item => writer.item(item).expect("memory takes it"),
+            item => writer.item(item).expect("a write to memory"),
         }
         kept.push(item.clone());
     }
-    let written = writer.end(Default::default()).expect("memory takes it");
+    let written = writer.end(Default::default()).expect("a write to memory");
     let again: Vec<Item> = Reader::new(&written[..])
         .expect("it was just written")
         .map(|item| item.expect("it was just written"))
         .filter(|item| !matches!(item, Item::End(_)))
         .collect();
-    // A frame holds entries before the events that follow them: within each kind the order stays.
+    // A frame has entries before events, so the order is preserved only within each kind.
     let split = |all: &[Item]| {
         let (events, tree): (Vec<_>, Vec<_>) =
             all.iter().cloned().partition(|item| matches!(item, Item::Event(_)));

@@ -1,6 +1,6 @@
 //! Seeds for mutated traces: the beginnings of example traces.
 
-/// The beginnings of the first frames of the tree and of events of a trace, as `framed` takes them.
+/// Returns the beginnings of the first frame of the tree and of the first frame of events, in the form of `framed`.
 fn seed(trace: &[u8]) -> Vec<u8> {
     let word =
         |at: usize| u32::from_le_bytes(trace[at..at + 4].try_into().expect("a trace")) as usize;
@@ -25,7 +25,7 @@ fn seed(trace: &[u8]) -> Vec<u8> {
     [&(tree.len() as u16).to_le_bytes()[..], &tree, &events].concat()
 }
 
-/// The beginnings of three example traces.
+/// Returns the beginnings of three example traces.
 pub fn seeds() -> [Vec<u8>; 3] {
     ["sqlite-wal", "rsync", "git-clone"].map(|name| {
         let at = format!("{}/../../examples/traces/{name}.trace", env!("CARGO_MANIFEST_DIR"));

@@ -19,13 +19,14 @@ codes! {
 
 fields! {
     /// The argument of a call that names an object: the directory that holds the entry, and its name. The recorder
-    /// followed all symbolic links and `..` of the path, so a trace contains no paths, and its names lead nowhere else.
+    /// followed all symbolic links and `..` of the path, so a trace contains no paths, and a name never leads out of
+    /// its directory.
     At {
         /// The directory; or the object itself, if there is no name.
         dir: NodeId,
-        /// The name in it; none if the path was that of a root, `.`, or ended in `..`.
+        /// The name in it; none if the path was a root or `.`, or ended in `..`.
         name: Option<Name>,
-        /// The object of that name when the call began; none if there was none.
+        /// The object of that name when the call began; none if the name did not exist.
         node: Option<NodeId>,
         /// The starting point of the path.
         base: Base,

@@ -1,4 +1,4 @@
-//! Traces made by hand, for tests.
+//! A builder of small traces, for tests.
 
 use crate::args::At;
 use crate::call::Call;

@@ -97,7 +97,7 @@ calls! {
         file: FileId,
         /// The offset of a positioned write; none for the position of the file.
         offset: Option<u64>,
-        /// The number of bytes given.
+        /// The number of bytes to write.
         length: u64,
         /// The number of buffers of a vectored call; 0 for a plain call.
         buffers: u32,
@@ -113,7 +113,7 @@ calls! {
         /// SEEK_*.
         whence: u32,
     }
-    /// A copy within the kernel, at least one end of which is a file.
+    /// A copy within the kernel; its source or its destination is a file.
     8 Copy = "copy" {
         /// The call.
         copy: CopyKind,
@@ -379,7 +379,7 @@ calls! {
         /// True for MS_SYNC.
         synchronous: bool,
     }
-    /// A call on something that is not a file of a file system. It only orders threads.
+    /// A call on an object that is not a file of a file system. It only orders threads.
     39 Outside = "outside" {
         /// The kind that the call would have on a file.
         call: CallKind,

@@ -1,4 +1,4 @@
-//! Checks identities: each must be introduced once, before its first use, and always be used as the same kind of thing.
+//! Checks identities: each must be introduced once, before its first use, and always denote the same kind of object.
 
 use std::collections::{HashMap, HashSet};
 

@@ -29,12 +29,12 @@ impl Compressibility {
         if sample.iter().all(|byte| *byte == 0) {
             return Compressibility::Zeros;
         }
-        let left = lz4_flex::block::compress(sample).len() as u64;
-        let whole = sample.len() as u64;
-        match left * 100 {
-            left if left <= whole * 33 => Compressibility::High,
-            left if left <= whole * 67 => Compressibility::Medium,
-            left if left <= whole * 95 => Compressibility::Low,
+        let compressed = lz4_flex::block::compress(sample).len() as u64;
+        let original = sample.len() as u64;
+        match compressed * 100 {
+            scaled if scaled <= original * 33 => Compressibility::High,
+            scaled if scaled <= original * 67 => Compressibility::Medium,
+            scaled if scaled <= original * 95 => Compressibility::Low,
             _ => Compressibility::Incompressible,
         }
     }

@@ -56,7 +56,7 @@ pub enum Problem {
     #[error("the checksum does not match: the trace is damaged")]
     Checksum,
     /// A frame cannot be decompressed.
-    #[error("the frame does not decompress: the trace is damaged")]
+    #[error("the frame cannot be decompressed: the trace is damaged")]
     Compression,
     /// An item extends beyond the end of its frame.
     #[error("an item is longer than its frame")]
@@ -77,7 +77,7 @@ pub enum Problem {
     #[error("there are bytes after the end of the trace")]
     AfterEnd,
     /// An item is in a frame of the wrong kind.
-    #[error("an item stands in a frame of the wrong kind")]
+    #[error("an item is in a frame of the wrong kind")]
     Misplaced,
     /// An identity is used before it is introduced, or is introduced twice.
     #[error("{0} {1} {2}")]

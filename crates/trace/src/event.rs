@@ -30,7 +30,7 @@ pub enum Item {
 pub struct Event {
     /// The thread that made it.
     pub thread: ThreadId,
-    /// The CPU time of the thread since its previous event, in nanoseconds, excluding the recorder's.
+    /// The CPU time of the thread since its previous event, in nanoseconds, excluding that of the recorder.
     pub think: u64,
     /// The wall time from the start of the command to the start of the call, in nanoseconds, including the recorder's
     /// overhead.
@@ -81,7 +81,7 @@ impl Wire for Event {
     }
 }
 
-/// The end of a trace: how the command ended, and what the trace lacks.
+/// The end of a trace: the status of the command, the counts of events, and notes on missing data.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct End {
     /// The wall time from the start of the command to its end, in nanoseconds.

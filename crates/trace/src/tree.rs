@@ -91,16 +91,16 @@ impl Wire for XattrName {
 
     fn get(from: &mut Source<'_>) -> Result<XattrName, Problem> {
         match from.text(NAME_MAX)? {
-            [] => Err(Problem::Name("that of an extended attribute is empty")),
+            [] => Err(Problem::Name("the name of an extended attribute is empty")),
             name if name.contains(&0) => {
-                Err(Problem::Name("that of an extended attribute contains NUL"))
+                Err(Problem::Name("the name of an extended attribute contains NUL"))
             }
             name => Ok(name.into()),
         }
     }
 }
 
-/// An entry of a directory as it was before the program changed it. Entries of one directory are in the order in
+/// An entry of a directory in its state before the program changed it. Entries of one directory are in the order in
 /// which getdents64(2) returned them. A second entry with the same node is a hard link; its other fields are ignored.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Entry {

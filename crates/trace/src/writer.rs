@@ -13,7 +13,7 @@ use crate::tree::{Entry, Root};
 use crate::wire::{Sink, Wire};
 
 /// Writes a trace item by item. It holds one frame of entries and one of events; entries are written before the events
-/// that follow them. Without [`Writer::end`], the trace is truncated: a reader gets what was flushed.
+/// that follow them. Without [`Writer::end`], the trace is truncated: a reader gets the flushed items.
 pub struct Writer<W> {
     out: W,
     /// The number of bytes written.

@@ -1,5 +1,5 @@
-//! The format: what is written is read, and nothing else is.
-#![allow(clippy::unwrap_used, reason = "a test ends where something is not as it should be")]
+//! Tests of the format: a trace is read as it was written, and anything else is rejected.
+#![allow(clippy::unwrap_used, reason = "tests may unwrap")]
 
 use fsdyno_trace::{
     At, Builder, Call, CallKind, Checker, Entry, Event, Header, Item, Kind, Name, NodeId, Problem,
@@ -7,7 +7,7 @@ use fsdyno_trace::{
 };
 use proptest::prelude::*;
 
-/// A trace with a bit of everything.
+/// Returns a trace with items of all kinds.
 fn sample() -> Builder {
     let mut it = Builder::new();
     let dir = it.dir(Builder::ROOT, "src");
@@ -52,13 +52,13 @@ fn a_trace_is_read_as_it_was_written() {
     assert_eq!(end.status, Some(0));
     assert_eq!(end.events[&CallKind::Open], 2);
     assert_eq!(end.events[&CallKind::Unlink], 2);
-    // Entries stand before events in a frame of their own.
+    // Entries precede the events, in a separate frame.
     assert_eq!(&items, it.items());
     assert_eq!(Reader::new(&bytes[..]).unwrap().header().recorded_by, "hand");
 }
 
 #[test]
-fn a_reader_of_the_tree_alone_passes_over_events() {
+fn a_reader_of_only_the_tree_skips_events() {
     let bytes = sample().finish().unwrap();
     let reader = Reader::new(&bytes[..]).unwrap().tree_only();
     let items: Vec<Item> = reader.map(Result::unwrap).collect();
@@ -95,13 +95,13 @@ fn a_truncated_trace_gives_its_valid_items_and_the_offset() {
 }
 
 #[test]
-fn a_changed_byte_is_found_and_named_by_its_offset() {
+fn a_changed_byte_is_detected_and_reported_with_its_offset() {
     let bytes = sample().finish().unwrap();
     for at in 12..bytes.len() {
         let mut damaged = bytes.clone();
         damaged[at] ^= 0x10;
         let error = read(&damaged).1;
-        let error = error.unwrap_or_else(|| panic!("byte {at} does not matter"));
+        let error = error.unwrap_or_else(|| panic!("the change of byte {at} was not detected"));
         assert!(error.to_string().starts_with("at byte "), "{error}");
     }
 }
@@ -120,7 +120,7 @@ fn other_files_and_other_versions_are_refused() {
 }
 
 #[test]
-fn a_frame_that_claims_gigabytes_is_refused_before_memory_is_taken() {
+fn a_frame_that_claims_gigabytes_is_refused_before_memory_is_allocated() {
     let mut bytes = b"fsdyno-t\x01\0\0\0".to_vec();
     bytes.extend_from_slice(&[1, 0xff, 0xff, 0xff, 0x7f, 0xff, 0xff, 0xff, 0x7f, 0, 0, 0, 0]);
     let error = read(&bytes).1.unwrap().to_string();
@@ -131,7 +131,7 @@ fn a_frame_that_claims_gigabytes_is_refused_before_memory_is_taken() {
 }
 
 #[test]
-fn a_name_leads_nowhere() {
+fn a_name_is_a_single_component() {
     for bad in [&b""[..], b".", b"..", b"a/b", b"/", b"a\0b", &[b'x'; 256]] {
         assert!(Name::new(bad).is_err(), "{bad:?}");
     }
@@ -148,8 +148,8 @@ fn identities_are_checked() {
     };
     assert_eq!(check(&mut sample()), Ok(()));
     let mut it = sample();
-    let stranger = At::new(NodeId(77), Name::new(b"x").unwrap(), None);
-    it.call(Builder::MAIN, Call::Unlink { at: stranger }, 0);
+    let unknown = At::new(NodeId(77), Name::new(b"x").unwrap(), None);
+    it.call(Builder::MAIN, Call::Unlink { at: unknown }, 0);
     assert_eq!(
         check(&mut it),
         Err(Problem::Identity("node", 77, "is used before it is introduced"))
@@ -166,8 +166,8 @@ fn identities_are_checked() {
 
 proptest! {
     #[test]
-    fn any_bytes_in_a_frame_end_in_items_or_an_error(kind in 1u8..5, bytes in proptest::collection::vec(any::<u8>(), 0..400)) {
-        // A frame with a right checksum, so that its content is decoded.
+    fn any_bytes_in_a_frame_are_read_as_items_or_an_error(kind in 1u8..5, bytes in proptest::collection::vec(any::<u8>(), 0..400)) {
+        // A frame with a correct checksum, so that its content is decoded.
         let mut trace = Writer::new(Vec::new(), &Header::default()).unwrap().end(Default::default()).unwrap();
         let end = trace.len();
         // The end frame is the last one: 13 bytes and its items.
@@ -187,7 +187,7 @@ proptest! {
     }
 
     #[test]
-    fn numbers_of_any_size_survive(think in any::<u64>(), start in 0..u64::MAX / 2, duration in 0..u64::MAX / 2, result in any::<i64>(), mode in 0u32..0o10000) {
+    fn numbers_of_any_size_are_preserved(think in any::<u64>(), start in 0..u64::MAX / 2, duration in 0..u64::MAX / 2, result in any::<i64>(), mode in 0u32..0o10000) {
         let mut writer = Writer::new(Vec::new(), &Header::default()).unwrap();
         let event = Event { thread: ThreadId(u32::MAX), think, start, duration, result, call: Call::SyncAll {} };
         let second = Event { start: start / 3, ..event.clone() };

@@ -1,9 +1,5 @@
-//! Traces with arbitrary changes, as `make fuzz` makes more of them.
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    reason = "a test ends where something is not as it should be"
-)]
+//! Reads traces with arbitrary changes; `make fuzz` tries more changes.
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests may unwrap")]
 
 #[path = "../fuzz/arbitrary.rs"]
 mod arbitrary;
@@ -17,7 +13,7 @@ mod seed;
 #[test]
 fn a_trace_with_changes_is_read_as_items_or_an_error() {
     let traces = seed::seeds();
-    // Whole traces, of which the checksums no longer fit.
+    // Complete traces, whose checksums no longer match after a change.
     let whole = traces.each_ref().map(|it| framed::framed(it));
     for trace in &whole {
         let items = fsdyno_trace::Reader::new(&trace[..]).unwrap().map_while(Result::ok);

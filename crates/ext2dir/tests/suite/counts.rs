@@ -49,7 +49,7 @@ fn a_classic_create_of_n_files_examines_n_squared_entries_by_formula() {
 }
 
 #[test]
-fn a_classic_forward_delete_passes_an_empty_block_by_one_entry() {
+fn a_classic_forward_delete_examines_one_entry_of_an_empty_block() {
     let n: u64 = 1500;
     let mut ext2 = volume("classic-ext2", 4096, 128);
     let dir = filled(&mut ext2, n as u32);
@@ -57,8 +57,8 @@ fn a_classic_forward_delete_passes_an_empty_block_by_one_entry() {
     let examined = entries(&mut ext2, |ext2| {
         (0..n as u32).for_each(|number| ext2.unlink(dir, name(number).as_bytes()).unwrap());
     });
-    // The lookup and the unlink's own search examine the same: "." and ".." (or less) of the first block, one
-    // free entry of each block passed, the free one before it, itself.
+    // The lookup and the search by unlink examine the same entries: "." and ".." of the first block (".." extends over
+    // its removed entries), one free entry of each block passed, the free entry before the name, and the name.
     let one = |i: u64| match i.checked_sub(FIRST) {
         None => 3,
         Some(rest) => 2 + (rest / OTHER) + if rest % OTHER == 0 { 1 } else { 2 },
@@ -80,13 +80,13 @@ fn a_cached_forward_delete_is_linear_and_a_classic_reverse_one_is_not() {
         })
     };
     let cached = deletes("cached-ext2", 8000, false) as f64;
-    assert!(cached / (8000.0 * 2.0) < 6.0, "{cached}: some entries for each search");
+    assert!(cached / (8000.0 * 2.0) < 6.0, "{cached}: more than a few entries per search");
     let half = deletes("cached-ext2", 4000, false) as f64;
     assert!((cached / half - 2.0).abs() < 0.05, "{half}, {cached}");
     let n = 4000;
     let reverse = deletes("classic-ext2", n, true);
     let n = u64::from(n);
-    // File i is entry i + 3 of all, and nothing before it is gone.
+    // File i is entry i + 3 of the directory: no earlier entry has been removed.
     assert_eq!(reverse, (0..n).map(|i| 2 * (i + 3)).sum::<u64>());
 }
 
@@ -140,7 +140,7 @@ fn every_order_of_creation_and_deletion_is_verified() {
                 [("files", "600"), ("order", order), ("create-order", "random"), ("stat", "yes")];
             let report = dirops(variant, "ide-2001", &sets, 3);
             assert_eq!(report.reason, None, "{variant} {order}");
-            assert_eq!(report.measured.verify.files, 600, "seen after create");
+            assert_eq!(report.measured.verify.files, 600, "counted after create");
             assert_eq!(report.measured.phases.len(), 3);
         }
     }

@@ -36,7 +36,7 @@ fn check(ext2: &Ext2, expected: &[String]) {
     let mut names: Vec<String> = text
         .lines()
         .map(|line| line.split('/').collect::<Vec<_>>())
-        // A free entry, of inode 0, is listed with the rest of its name.
+        // A free entry, whose inode is 0, is listed with the remains of its name.
         .filter(|parts| parts.len() > 5 && parts[1] != "0" && !matches!(parts[5], "." | ".."))
         .map(|parts| parts[5].to_string())
         .collect();
@@ -91,7 +91,7 @@ fn e2fsprogs_accepts_a_directory_after_deletions_and_new_names() {
 #[test]
 fn an_index_grows_to_two_levels_and_debugfs_reads_it() {
     let mut ext2 = volume("indexed-ext2", 1024, 128);
-    // A root of 1 KiB takes 124 blocks of some 40 names each.
+    // A root of 1 KiB has entries for 124 blocks, each of about 40 names.
     let dir = filled(&mut ext2, 20_000);
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("image");

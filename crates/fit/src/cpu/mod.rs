@@ -69,7 +69,7 @@ pub fn processor(kernel: Option<String>) -> Result<Option<String>, Failure> {
     }
     if points.is_empty() {
         return Err(Failure::invalid_use(
-            "the lab counted nothing that this machine measured".to_string(),
+            "the lab counted none of the operations that this machine measured".to_string(),
         ));
     }
     let costs = fit::fit(&points);
@@ -217,7 +217,7 @@ impl Work<'_> {
     }
 }
 
-/// Returns the name of a trial's file system; a directory of the host stands for the one in memory.
+/// Returns the name of a trial's file system; a directory of the host stands for the file system in memory.
 fn filesystem(trial: &Trial) -> String {
     trial.plan.filesystem.as_ref().map_or(MEMORY.to_string(), |fs| fs.kind.clone())
 }
@@ -267,13 +267,13 @@ fn caches_in(folder: &Path) -> Result<CacheSizes, Failure> {
     }
     match found {
         [Some((l1_kib, _)), Some((l2_kib, l2_ways))] => {
-            let whole = |kib: u64| kib / WAY_KIB * WAY_KIB;
+            let round_down = |kib: u64| kib / WAY_KIB * WAY_KIB;
             Ok(CacheSizes {
-                l1_kib: whole(l1_kib),
+                l1_kib: round_down(l1_kib),
                 l1_ways: l1_kib / WAY_KIB,
                 l2_kib,
                 l2_ways,
-                l1i_kib: whole(l1i_kib.unwrap_or(DEFAULT_L1I_KIB)),
+                l1i_kib: round_down(l1i_kib.unwrap_or(DEFAULT_L1I_KIB)),
             })
         }
         _ => Err(Failure::invalid_use(format!(
@@ -290,7 +290,7 @@ fn about() -> String {
     name.map_or("an unnamed processor".to_string(), |(_, name)| name.trim().to_string())
 }
 
-/// Returns the validation as comments: what was measured, and each point as predicted by a fit without its group.
+/// Returns the validation as comments: the measured times, and each point as predicted by a fit without its group.
 fn report(
     points: &[Point],
     costs: &Costs,

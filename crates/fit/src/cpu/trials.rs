@@ -17,7 +17,7 @@ const MAX_DIFFERENCE: f64 = 0.05;
 const DOUBLINGS: u32 = 3;
 const POLL: Duration = Duration::from_millis(50);
 
-/// Runs trials, with their folder of results and the kernel of the lab.
+/// A runner of trials, with their folder of results and the kernel of the lab.
 pub struct Runner<'a> {
     /// A folder for results.
     pub folder: &'a Path,
@@ -72,7 +72,7 @@ impl Runner<'_> {
     }
 }
 
-/// Returns the version of this machine's kernel, such as `6.18`, if the lab can have that one; if not, prints a note.
+/// Returns the version of this machine's kernel, such as `6.18`, if the lab has that version; if not, prints a note.
 pub fn kernel_of_this_machine() -> Option<String> {
     let release = rustix::system::uname().release().to_string_lossy().into_owned();
     let version = release.split('.').take(2).collect::<Vec<_>>().join(".");

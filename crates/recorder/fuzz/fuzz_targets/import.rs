@@ -1,4 +1,4 @@
-//! Any text as that of another tool: see ../check.rs.
+//! Imports arbitrary text as the output of another tool: see ../check.rs.
 //!
 //! `make fuzz` runs it from the seeds in `corpus/import`. Findings are in `fuzz/artifacts/import`; each becomes a test.
 #![no_main]

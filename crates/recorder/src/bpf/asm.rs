@@ -105,7 +105,7 @@ impl Asm {
         self
     }
 
-    /// Returns a new label, which [`Asm::here`] places.
+    /// Returns a new label, which [`Asm::bind_label`] places.
     pub fn label(&mut self) -> Label {
         self.next += 1;
         self.next
@@ -180,7 +180,7 @@ impl Asm {
         self.push(0x05, Reg::R0, 0, 0, 0)
     }
 
-    /// Sets `dst` to a map, given by its descriptor.
+    /// Sets `dst` to the map with this descriptor.
     pub fn map(&mut self, dst: Reg, map: RawFd) -> &mut Asm {
         // BPF_PSEUDO_MAP_FD
         self.push(0x18, dst, 1, 0, map).push(0, Reg::R0, 0, 0, 0)

@@ -55,10 +55,10 @@ impl Btf {
     /// # Errors
     /// The kernel has no BTF (CONFIG_DEBUG_INFO_BTF), or it cannot be read.
     pub fn read() -> io::Result<Btf> {
-        let wrong = || io::Error::new(io::ErrorKind::InvalidData, format!("{PATH} is damaged"));
+        let damaged = || io::Error::new(io::ErrorKind::InvalidData, format!("{PATH} is damaged"));
         let bytes = std::fs::read(PATH)
             .map_err(|error| io::Error::new(error.kind(), format!("{PATH}: {error}")))?;
-        Btf::parse(bytes).ok_or_else(wrong)
+        Btf::parse(bytes).ok_or_else(damaged)
     }
 
     fn parse(bytes: Vec<u8>) -> Option<Btf> {

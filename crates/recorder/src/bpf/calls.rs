@@ -16,7 +16,7 @@ use crate::seen::Seen;
 use crate::sys::{CallEntry, RESTARTS};
 use crate::table;
 
-/// Calls after which a path may refer to a file different from the one that the recorder assumes.
+/// Calls after which a path may refer to a different file than the recorder assumes.
 const SEPARATING: [libc::c_long; 5] =
     [libc::SYS_chroot, libc::SYS_pivot_root, libc::SYS_mount, libc::SYS_umount2, libc::SYS_setns];
 
@@ -29,23 +29,23 @@ impl Recorder {
         if !self.threads.contains_key(&it.thread) && it.kind != EXECS {
             return;
         }
-        self.clocked = Some(it.wall.0.saturating_sub(self.began_monotonic));
+        self.event_time = Some(it.wall.0.saturating_sub(self.began_monotonic));
         match it.kind {
-            BEGINS => self.call_begins(it),
-            ENDS => self.call_ends(it),
+            BEGINS => self.handle_entry(it),
+            ENDS => self.handle_return(it),
             SPAWNS => {
                 let think = self.think(it.thread, it.think);
                 let [child, process, flags, ..] = it.args;
-                self.made_thread(it.thread, child as pid_t, flags, think);
+                self.add_created_thread(it.thread, child as pid_t, flags, think);
                 if let Some(child) = self.threads.get_mut(&(child as pid_t)) {
                     child.process = process as pid_t;
                 }
             }
-            EXECS => self.executes(&it),
-            EXITS => self.ended(it.thread, it.args[0] as i32),
+            EXECS => self.handle_exec_event(&it),
+            EXITS => self.handle_end(it.thread, it.args[0] as i32),
             _ => {}
         }
-        self.clocked = None;
+        self.event_time = None;
     }
 
     /// Returns the CPU time of a thread since its last event.
@@ -56,7 +56,7 @@ impl Recorder {
     }
 
     /// Processes the entry to a close or exec.
-    fn call_begins(&mut self, it: Record) {
+    fn handle_entry(&mut self, it: Record) {
         if !self.running {
             return;
         }
@@ -76,26 +76,26 @@ impl Recorder {
         let think = self.think(tid, it.think);
         let (start, entry_sequence) = (self.now(), it.wall.0);
         let mut seen = seen(it);
-        // Whether it will succeed is not known yet: this implies nothing for the names.
+        // The outcome is not known yet. This error implies nothing about the names.
         seen.result = -i64::from(libc::EINPROGRESS);
         self.seen = Some(seen);
         self.walked.clear();
         self.tree.clock = entry_sequence;
         let decoded = self.decode(tid, &entry);
         self.seen = None;
-        let Some((call, gone)) = decoded else { return };
-        let pending = Pending { call, entry, start, think, gone, entry_sequence, closed: None };
+        let Some((call, removed)) = decoded else { return };
+        let pending = Pending { call, entry, start, think, removed, entry_sequence, closed: None };
         if let Some(thread) = self.threads.get_mut(&tid) {
             (thread.pending, thread.closes) = (Some(pending), closes);
         }
     }
 
-    fn executes(&mut self, it: &Record) {
+    fn handle_exec_event(&mut self, it: &Record) {
         let (tid, former) = (it.thread, it.args[0] as pid_t);
         if !self.running && self.threads.contains_key(&tid) {
             self.running = true;
             self.began_monotonic = it.wall.0;
-            self.clocked = Some(0);
+            self.event_time = Some(0);
             self.think(tid, it.think);
             return;
         }
@@ -109,14 +109,14 @@ impl Recorder {
                 true
             }
         };
-        self.executed_from(tid, former, stays);
+        self.handle_exec_from(tid, former, stays);
         if unknown.get() > 0 {
-            let what = "descriptors of which it is not known whether exec closed them";
+            let what = "descriptors that exec may have closed";
             self.note(what, unknown.get());
         }
     }
 
-    fn call_ends(&mut self, it: Record) {
+    fn handle_return(&mut self, it: Record) {
         if !self.running || RESTARTS.contains(&it.result) {
             return;
         }
@@ -134,16 +134,16 @@ impl Recorder {
             libc::SYS_unshare if result >= 0 => self.separate(tid, number, it.args[0]),
             _ if SEPARATING.contains(&number) && result >= 0 => {
                 self.note(
-                    "changes of the root or of mounts, after which paths may mean other files",
+                    "changes of the root or of mounts, after which paths may refer to other files",
                     1,
                 );
             }
-            libc::SYS_execve | libc::SYS_execveat => self.exec_ends(tid, &it),
-            _ => self.call_returned(tid, it),
+            libc::SYS_execve | libc::SYS_execveat => self.complete_exec(tid, &it),
+            _ => self.complete_call(tid, it),
         }
     }
 
-    fn exec_ends(&mut self, tid: pid_t, it: &Record) {
+    fn complete_exec(&mut self, tid: pid_t, it: &Record) {
         let pending = self.threads.get_mut(&tid).and_then(|it| it.pending.take());
         let Some(Pending { call, start, think, .. }) = pending else { return };
         let duration = it.wall.1.saturating_sub(it.wall.0).saturating_sub(it.delay);
@@ -151,7 +151,7 @@ impl Recorder {
         self.write(tid, Event { thread, think, start, duration, result, call });
     }
 
-    fn call_returned(&mut self, tid: pid_t, it: Record) {
+    fn complete_call(&mut self, tid: pid_t, it: Record) {
         let (number, end, result) = (it.number, it.wall.1, it.result);
         if !table::is_wanted(number, &it.args) {
             return;
@@ -173,19 +173,19 @@ impl Recorder {
         // None if the call is not in the trace.
         if let Some(seen) = self.call_inside(tid, seen) {
             if result >= 0 {
-                self.learn(tid, &seen, end);
+                self.apply_call(tid, &seen, end);
             }
         }
     }
 
-    /// Applies the change that a successful call made.
-    fn learn(&mut self, tid: pid_t, seen: &Seen, end: u64) {
+    /// Applies the change of a successful call to the known names and to the state of the thread.
+    fn apply_call(&mut self, tid: pid_t, seen: &Seen, end: u64) {
         let Some(kind) = table::kind(seen.number) else { return };
         let walked = std::mem::take(&mut self.walked);
         let first = walked.first();
         match kind {
             CallKind::Mkdir | CallKind::Mknod | CallKind::Symlink | CallKind::Open => {
-                self.learn_made(seen, first, end);
+                self.apply_creation(seen, first, end);
             }
             CallKind::Unlink | CallKind::Rmdir => {
                 if let (Some(names), Some((dir, name, Some(key)))) = (&mut self.names, parts(first))
@@ -193,7 +193,7 @@ impl Recorder {
                     names.remove(dir, name, key);
                 }
             }
-            CallKind::Rename => self.learn_rename(seen, first, walked.get(1), end),
+            CallKind::Rename => self.apply_rename(seen, first, walked.get(1), end),
             CallKind::Link => {
                 let open = || match self.threads.get(&tid)?.descriptors.get(seen.args[0] as i32)? {
                     Descriptor::File(open) => Some(open.key),
@@ -206,13 +206,13 @@ impl Recorder {
                     names.link(dir, name, key, end);
                 }
             }
-            CallKind::Chdir => self.learn_directory(tid, seen, first),
+            CallKind::Chdir => self.apply_chdir(tid, seen, first),
             _ => {}
         }
         self.walked = walked;
     }
 
-    fn learn_made(&mut self, seen: &Seen, first: Option<&Walked>, end: u64) {
+    fn apply_creation(&mut self, seen: &Seen, first: Option<&Walked>, end: u64) {
         let (Some(names), Some(made)) = (&mut self.names, seen.made) else { return };
         if names.info(made.key).is_some() {
             return;
@@ -220,13 +220,13 @@ impl Recorder {
         let captured = seen.captured.as_ref();
         let target = (made.mode & libc::S_IFMT == libc::S_IFLNK)
             .then(|| captured.and_then(|it| it.text(seen.args[0])).unwrap_or_default());
-        // A file made with O_TMPFILE has no name.
+        // A file created with O_TMPFILE has no name.
         if let Some((dir, name, None)) = parts(first) {
             names.make(dir, name, made.key, made.mode, target, end);
         }
     }
 
-    fn learn_rename(&mut self, seen: &Seen, from: Option<&Walked>, to: Option<&Walked>, end: u64) {
+    fn apply_rename(&mut self, seen: &Seen, from: Option<&Walked>, to: Option<&Walked>, end: u64) {
         let exchanges =
             seen.number == libc::SYS_renameat2 && seen.args[4] as u32 & libc::RENAME_EXCHANGE != 0;
         let (Some(names), Some((dir, name, Some(key))), Some((to_dir, to_name, replaced))) =
@@ -248,7 +248,7 @@ impl Recorder {
         }
     }
 
-    fn learn_directory(&mut self, tid: pid_t, seen: &Seen, first: Option<&Walked>) {
+    fn apply_chdir(&mut self, tid: pid_t, seen: &Seen, first: Option<&Walked>) {
         let Some(thread) = self.threads.get(&tid) else { return };
         let key = if seen.number == libc::SYS_fchdir {
             match thread.descriptors.get(seen.args[0] as i32) {

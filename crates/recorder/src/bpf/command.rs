@@ -62,7 +62,7 @@ pub fn command(
         match launch::received() {
             // Processes that the command left behind are no longer recorded.
             Some(_) if status.is_some() => break,
-            // The terminal sends Ctrl-C to the command, too.
+            // The terminal also sends Ctrl-C to the command.
             Some(signal @ (libc::SIGTERM | libc::SIGHUP)) => {
                 // SAFETY: a signal to the command, which has not been reaped yet.
                 unsafe { libc::kill(main, signal) };
@@ -88,9 +88,9 @@ pub fn command(
 }
 
 impl Recorder {
-    /// Writes the descriptors with which a process that is waiting to start will begin.
+    /// Writes the descriptors that a process waiting to start will inherit.
     fn begin_descriptors(&mut self, pid: pid_t) {
-        (self.running, self.clocked) = (true, Some(0));
+        (self.running, self.event_time) = (true, Some(0));
         let mut open = numeric_entries(&format!("/proc/{pid}/fd")).unwrap_or_default();
         open.sort_unstable();
         for number in open {
@@ -99,14 +99,14 @@ impl Recorder {
                 let _ = self.descriptor(pid, number);
             }
         }
-        (self.running, self.clocked) = (false, None);
+        (self.running, self.event_time) = (false, None);
     }
 
     /// Writes all directories of a tree to the trace, with their entries.
     pub fn introduce_all(&mut self, path: &Path) {
         let Some(mut names) = self.names.take() else { return };
-        let real = path.canonicalize().unwrap_or_else(|_| path.to_path_buf());
-        if let Some(top) = names.reach(&real) {
+        let path = path.canonicalize().unwrap_or_else(|_| path.to_path_buf());
+        if let Some(top) = names.reach(&path) {
             for dir in names.directories_below(top) {
                 self.introduce(&mut names, dir);
             }
@@ -135,7 +135,7 @@ impl Recorder {
         }
     }
 
-    /// Ends the recording: processes the last records, and notes what the trace lacks.
+    /// Ends the recording: processes the last records, and notes missing data.
     pub fn end_records(&mut self, session: &mut Session, status: Option<u32>) -> End {
         let lost = session.end();
         while self.take_records(session, Duration::ZERO) {}

@@ -1,4 +1,4 @@
-//! Finds the files of descriptors that calls recorded with BPF use and the recorder does not know.
+//! Finds the files of descriptors that are used by calls recorded with BPF but unknown to the recorder.
 
 use std::ffi::OsStr;
 use std::os::fd::AsRawFd;
@@ -26,7 +26,7 @@ impl Recorder {
     pub fn look_up_by_names(&mut self, tid: pid_t, number: i32) -> Option<Descriptor> {
         let seen = self.seen.as_ref();
         let file = seen.and_then(|it| it.captured.as_ref()?.file(number)).copied();
-        // It was not open during the call. By now it may be.
+        // It was not open during the call, but may be open now.
         if file.is_none() && self.seen.is_some() {
             return None;
         }
@@ -55,7 +55,7 @@ impl Recorder {
         Some(Descriptor::File(Rc::new(Open { file: id, node, key })))
     }
 
-    /// Finds the present object of a descriptor, which must be this file if the record has it.
+    /// Finds the present object of a descriptor. If the record has its file, the object must be that file.
     fn look_up_in_proc(
         &mut self,
         tid: pid_t,
@@ -79,14 +79,14 @@ impl Recorder {
         if let Some(outside) = self.outside(path.as_ref(), &info(&metadata).stat()) {
             return Some(Err(outside));
         }
-        let real = std::fs::read_link(&path).ok()?;
+        let target = std::fs::read_link(&path).ok()?;
         let names = self.names.as_mut()?;
         let key = info(&metadata).key;
         if names.info(key).is_some() {
             return Some(Ok(key));
         }
-        // The path may be that of a later file.
-        let reached = unnamed_or_reached(names, &real, &metadata);
+        // The path may now refer to a later file.
+        let reached = unnamed_or_reached(names, &target, &metadata);
         reached.filter(|it| *it == key || !same_numbers).map(Ok)
     }
 
@@ -99,14 +99,14 @@ impl Recorder {
     }
 }
 
-/// Returns the object of an open file by its path. A file whose name is gone becomes a new object with that name.
-fn unnamed_or_reached(names: &mut Names, real: &Path, it: &std::fs::Metadata) -> Option<Key> {
-    let gone = real.as_os_str().as_bytes().strip_suffix(b" (deleted)");
-    let Some(gone) = gone.map(|it| Path::new(OsStr::from_bytes(it))) else {
-        return names.reach(real);
+/// Returns the object of an open file by its path. A file whose name was removed becomes a new object with that name.
+fn unnamed_or_reached(names: &mut Names, target: &Path, it: &std::fs::Metadata) -> Option<Key> {
+    let removed = target.as_os_str().as_bytes().strip_suffix(b" (deleted)");
+    let Some(removed) = removed.map(|it| Path::new(OsStr::from_bytes(it))) else {
+        return names.reach(target);
     };
-    let dir = names.reach(gone.parent()?)?;
-    Some(names.add_unnamed(dir, gone.file_name()?.as_bytes(), info(it)))
+    let dir = names.reach(removed.parent()?)?;
+    Some(names.add_unnamed(dir, removed.file_name()?.as_bytes(), info(it)))
 }
 
 impl File {
@@ -128,7 +128,7 @@ impl File {
         Some(Descriptor::Outside(object, self.key.1))
     }
 
-    /// Describes the open file if it has no name on a file system in memory, as those of memfd_create(2).
+    /// Describes the open file if it is a file in memory without a name, such as a file of memfd_create(2).
     fn unnamed_in_memory(&self) -> Option<Descriptor> {
         /// linux/magic.h: tmpfs, hugetlbfs.
         const MEMORY: [u64; 2] = [0x0102_1994, 0x9584_58f6];

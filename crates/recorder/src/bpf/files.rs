@@ -71,7 +71,7 @@ impl Programs<'_> {
     /// Fills in the record of an event of the current thread that is not a call. R9 = the record.
     fn event(&self, asm: &mut Asm, kind: i32, own: i32, out: Label) {
         asm.call(Call::Time).store(DoubleWord, R10, SMALL, R0);
-        self.room(asm, kind, own, out);
+        self.begin_record(asm, kind, own, out);
         asm.load(DoubleWord, R8, R10, SMALL).store(DoubleWord, R9, record::BEGIN, R8);
         asm.store(DoubleWord, R9, record::END, R8);
         Self::think(asm, R8);
@@ -85,14 +85,14 @@ impl Programs<'_> {
         asm.store_value(DoubleWord, R9, record::DELAY, 0);
     }
 
-    /// R1 = a field of the struct task_struct that a word of the context points to; 0 if it cannot be read.
+    /// R1 = a field of the struct task_struct to which a word of the context points; 0 if it cannot be read.
     fn number(asm: &mut Asm, word: i16, offset: i32) {
         asm.store_value(DoubleWord, R10, POINTER, 0).load(DoubleWord, R3, R6, word).add(R3, offset);
         asm.mov(R1, R10).add(R1, POINTER.into()).set(R2, 4).call(Call::ReadKernel);
         asm.load(Word, R1, R10, POINTER);
     }
 
-    /// Makes the program at task_newtask. Context: the task, the flags.
+    /// Returns the program at task_newtask. Context: the task, the flags.
     pub fn spawn(&self) -> Vec<[u8; 8]> {
         let mut asm = Asm::default();
         let (out, good) = (asm.label(), asm.label());
@@ -125,7 +125,7 @@ impl Programs<'_> {
         asm.finish()
     }
 
-    /// Makes the program at sched_process_exec. Context: the task, its former thread ID, struct linux_binprm.
+    /// Returns the program at sched_process_exec. Context: the task, its former thread ID, struct linux_binprm.
     pub fn exec(&self) -> Vec<[u8; 8]> {
         let mut asm = Asm::default();
         let (out, same) = (asm.label(), asm.label());
@@ -134,7 +134,7 @@ impl Programs<'_> {
         a.op_value(Op::Shr, R7, 32).load(DoubleWord, R1, R6, 8).store(Word, R10, KEY, R1);
         a.op_value(Op::Shl, R1, 32).op_value(Op::Shr, R1, 32);
         a.jump_if_reg(If::Eq, R1, R7, same).store(Word, R10, SLOT, R1);
-        // A thread other than the first one called exec: from now on it has the ID of the first one.
+        // A thread other than the first called exec: from now on, it has the ID of the first thread.
         self.lookup(a, self.maps.threads, same);
         a.store(Word, R10, KEY, R7).map(R1, self.maps.threads).mov(R2, R10).add(R2, KEY.into());
         a.mov(R3, R0).set(Reg::R4, 0).call(Call::Update);
@@ -152,7 +152,7 @@ impl Programs<'_> {
         asm.finish()
     }
 
-    /// Makes the program at sched_process_exit. Context: the task.
+    /// Returns the program at sched_process_exit. Context: the task.
     pub fn end(&self) -> Vec<[u8; 8]> {
         let mut asm = Asm::default();
         let out = asm.label();
@@ -169,7 +169,8 @@ impl Programs<'_> {
         asm.finish()
     }
 
-    /// Makes the program at sched_switch. Context: whether the previous thread was preempted, that thread, the next.
+    /// Returns the program at sched_switch. Context: true if the previous thread was
+    /// preempted, that thread, the next thread.
     pub fn switch(&self) -> Vec<[u8; 8]> {
         let mut asm = Asm::default();
         let (next, out, ran) = (asm.label(), asm.label(), asm.label());
@@ -181,8 +182,8 @@ impl Programs<'_> {
         a.mov(R7, R0);
         Self::used(a, R7, R8);
         a.store(DoubleWord, R7, state::USED, R1).store(DoubleWord, R7, state::SINCE, R8);
-        // The thread waits for a processor from now on if it was preempted or is still running (0), else from when it
-        // is woken.
+        // If the thread was preempted or is still runnable (0), it waits for a processor from now on; otherwise its
+        // wait begins when it is woken.
         Self::number(a, 8, self.offsets.state);
         a.mov(R2, R1).load(DoubleWord, R1, R6, 0).op_value(Op::And, R1, 1);
         a.store(DoubleWord, R7, state::READY, R8);
@@ -200,7 +201,7 @@ impl Programs<'_> {
         asm.finish()
     }
 
-    /// Makes the program at sched_waking. Context: the thread that is woken.
+    /// Returns the program at sched_waking. Context: the thread that is woken.
     pub fn wake(&self) -> Vec<[u8; 8]> {
         let mut asm = Asm::default();
         let out = asm.label();

@@ -120,7 +120,10 @@ impl Attached {
     pub fn new(tracepoint: &CStr, code: &[[u8; 8]]) -> io::Result<Attached> {
         let program = load(code).map_err(|error| {
             let name = tracepoint.to_string_lossy();
-            io::Error::new(error.kind(), format!("the program for {name} is not loaded: {error}"))
+            io::Error::new(
+                error.kind(),
+                format!("the program for {name} cannot be loaded: {error}"),
+            )
         })?;
         let [a, b] = halves(tracepoint.as_ptr());
         // SAFETY: the address is that of a string with its NUL.

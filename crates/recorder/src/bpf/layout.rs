@@ -144,7 +144,7 @@ pub enum Part {
     Closing = 6,
 }
 
-/// The slots of a call's begin and end: four of 16 bits each. A begin without slots is not
+/// The slots of the entry to a call and of its return: four slots of 16 bits each. An entry without slots is not
 /// recorded.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

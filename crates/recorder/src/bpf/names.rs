@@ -19,7 +19,7 @@ use crate::inode::{Info, Key};
 #[cfg(test)]
 mod tests;
 
-/// The device number in keys of objects that recorded calls made.
+/// The device number in keys of objects created by recorded calls.
 const MADE: u64 = u64::MAX;
 
 /// The key of a directory that is not on a file system, such as one of procfs.
@@ -33,7 +33,7 @@ const MAX_DEPTH: usize = 4096;
 pub(super) struct Slot {
     /// The object.
     pub(super) key: Key,
-    /// CLOCK_MONOTONIC at the end of the call that made the name; 0 for a name from before the start.
+    /// CLOCK_MONOTONIC at the end of the call that created the name; 0 for a name that existed at the start.
     since: u64,
     /// The object that the name referred to before.
     former: Option<Key>,
@@ -83,14 +83,14 @@ pub struct Names {
     /// The objects by device and inode number in the kernel, and the inverse map.
     of_kernel: Map<Key, Key>,
     in_kernel: Map<Key, Key>,
-    /// The inodes in the kernel that are several objects: subvolumes of btrfs have their own device numbers for stat(2),
-    /// but one in the kernel.
+    /// The inodes in the kernel that may be several objects: each subvolume of btrfs has its own device number in
+    /// stat(2), but all have the same one in the kernel.
     ambiguous: HashSet<Key>,
     made: u64,
     root: Key,
     /// The file of the trace, which is not part of a tree.
     pub(super) own: Key,
-    /// The time of the start (CLOCK_REALTIME, seconds and nanoseconds): objects made later are not in the initial tree.
+    /// The time of the start (CLOCK_REALTIME, seconds and nanoseconds): later objects are not in the initial tree.
     pub(super) start: (i64, i64),
     /// The number of names that were read.
     pub(super) count: usize,
@@ -110,18 +110,18 @@ pub fn info(it: &std::fs::Metadata) -> Info {
     }
 }
 
-/// Returns the time that the kernel would write into a file now.
+/// Returns the present time of the clock from which the kernel sets the times of files.
 pub(super) fn present() -> (i64, i64) {
     let now = rustix::time::clock_gettime(rustix::time::ClockId::RealtimeCoarse);
     (now.tv_sec, now.tv_nsec)
 }
 
-fn has_type(info: &Info, wanted: u32) -> bool {
-    info.mode & libc::S_IFMT == wanted
+fn has_type(info: &Info, file_type: u32) -> bool {
+    info.mode & libc::S_IFMT == file_type
 }
 
 impl Names {
-    /// Knows the root only.
+    /// Creates an instance that knows only the root.
     ///
     /// # Errors
     /// The root cannot be read.
@@ -143,13 +143,13 @@ impl Names {
         Ok(names)
     }
 
-    /// Begins the recording: objects made from now on are not in the initial tree.
+    /// Begins the recording: objects created from now on are not in the initial tree.
     pub fn begin(&mut self) {
         self.start = present();
     }
 
-    /// Waits until the times of new objects differ from that of the start: they have the resolution of the kernel's tick.
-    /// Gives up after 100 ms, if the clock was set back meanwhile.
+    /// Waits until the creation times of new objects differ from the time of the start; they have the resolution of the
+    /// kernel's tick. Gives up after 100 ms, in case the clock was set back.
     pub fn wait_for_tick(&self) {
         let begin = Instant::now();
         while present() <= self.start && begin.elapsed() < Duration::from_millis(100) {
@@ -183,7 +183,7 @@ impl Names {
     }
 
     /// Returns the directory in which an object has or had a name, and that name. The root is its own directory.
-    pub fn home(&self, key: Key) -> Option<(Key, Rc<[u8]>)> {
+    pub fn parent_and_name(&self, key: Key) -> Option<(Key, Rc<[u8]>)> {
         self.objects.get(&key).map(|it| (it.parent, it.name.clone()))
     }
 
@@ -206,7 +206,8 @@ impl Names {
         path
     }
 
-    /// Returns the device number in stat(2) of an object; of one that a call made, that of its directory.
+    /// Returns the device number of an object as stat(2) returns it; for an object created by a call, the device number
+    /// of its directory.
     pub fn device(&self, key: Key) -> Option<u64> {
         self.above(key).map(|it| it.0).find(|device| *device != MADE)
     }
@@ -233,7 +234,7 @@ impl Names {
         Some(slot.former.filter(|_| slot.since > begin).unwrap_or(slot.key))
     }
 
-    /// True if a name was made by a call that ended after `begin`, and did not exist before.
+    /// True if a name was created by a call that ended after `begin`, and did not exist before.
     pub fn appeared_after(&self, dir: Key, name: &[u8], begin: u64) -> bool {
         let slot = self.entries(dir).and_then(|it| it.by_name.get(name));
         slot.is_some_and(|it| it.since > begin && it.former.is_none())
@@ -244,7 +245,7 @@ impl Names {
         self.entries(dir).is_some_and(|it| it.complete)
     }
 
-    /// Adds a name of an object that existed at the start, or that an unrecorded program gave to it.
+    /// Adds a name of an object that existed at the start, or a name that an unrecorded program created.
     pub fn add(&mut self, dir: Key, name: &[u8], info: Info, path: &Path) -> Key {
         let is_link = has_type(&info, libc::S_IFLNK);
         let target = if is_link { std::fs::read_link(path).ok() } else { None };
@@ -255,7 +256,7 @@ impl Names {
         match self.objects.entry(info.key) {
             Entry::Vacant(it) => _ = it.insert(object(info, dir, shared.clone(), target)),
             Entry::Occupied(_) if mounted => {}
-            Entry::Occupied(mut it) => it.get_mut().moved(info, dir, shared.clone(), target),
+            Entry::Occupied(mut it) => it.get_mut().update(info, dir, shared.clone(), target),
         }
         self.put(dir, shared, info.key, 0);
         info.key
@@ -274,7 +275,7 @@ impl Names {
         }
     }
 
-    /// Adds an object made by a call that ended at `end`.
+    /// Adds an object created by a call that ended at `end`.
     pub fn make(
         &mut self,
         dir: Key,
@@ -298,7 +299,7 @@ impl Names {
         (MADE, self.made)
     }
 
-    /// Adds a name that a call which ended at `end` gave to an existing object.
+    /// Adds a name of an existing object, created by a call that ended at `end`.
     pub fn link(&mut self, dir: Key, name: &[u8], key: Key, end: u64) {
         self.put(dir, name.into(), key, end);
         if let Some(it) = self.objects.get_mut(&key) {
@@ -306,8 +307,8 @@ impl Names {
         }
     }
 
-    /// Removes a name, unless it refers to a different object by now.
-    fn take(&mut self, dir: Key, name: &[u8], key: Key) {
+    /// Removes a name, unless it now refers to a different object.
+    fn remove_entry(&mut self, dir: Key, name: &[u8], key: Key) {
         if let Some(dir) = self.entries_mut(dir) {
             if dir.by_name.get(name).is_some_and(|it| it.key == key) {
                 dir.by_name.remove(name);
@@ -315,9 +316,9 @@ impl Names {
         }
     }
 
-    /// Removes the name of an object, unless the name refers to a different object by now.
+    /// Removes the name of an object, unless the name now refers to a different object.
     pub fn remove(&mut self, dir: Key, name: &[u8], key: Key) {
-        self.take(dir, name, key);
+        self.remove_entry(dir, name, key);
         let Some(it) = self.objects.get_mut(&key) else { return };
         it.info.links = it.info.links.saturating_sub(1);
         if it.info.links == 0 || has_type(&it.info, libc::S_IFDIR) {
@@ -331,21 +332,21 @@ impl Names {
 
     /// Moves an object from one name to another.
     pub fn rename(&mut self, from: (Key, &[u8]), to: (Key, &[u8]), key: Key, end: u64) {
-        self.take(from.0, from.1, key);
-        self.give(to, key, end);
+        self.remove_entry(from.0, from.1, key);
+        self.assign(to, key, end);
     }
 
     /// Exchanges the objects of two names.
     pub fn exchange(&mut self, one: (Key, &[u8]), other: (Key, &[u8]), keys: (Key, Key), end: u64) {
-        self.give(other, keys.0, end);
-        self.give(one, keys.1, end);
+        self.assign(other, keys.0, end);
+        self.assign(one, keys.1, end);
     }
 
-    /// Makes a name refer to an existing object, which is there from now on.
-    fn give(&mut self, (dir, name): (Key, &[u8]), key: Key, end: u64) {
+    /// Makes a name refer to an existing object; from now on, this is the name of the object.
+    fn assign(&mut self, (dir, name): (Key, &[u8]), key: Key, end: u64) {
         let name: Rc<[u8]> = name.into();
         self.put(dir, name.clone(), key, end);
-        // A directory seems to move below itself if unrecorded programs moved others before.
+        // A directory seems to move below itself if an unrecorded program has moved other directories.
         if self.is_below(dir, key) {
             return;
         }
@@ -369,7 +370,7 @@ impl Names {
         before.is_none_or(|before| before == kernel)
     }
 
-    /// Returns the object that a call opened whose path leads to `key`, and false if `key` was a different inode before.
+    /// Returns the object opened by a call whose path leads to `key`, and false if `key` was a different inode before.
     pub fn opened(&mut self, key: Key, kernel: Key) -> (Key, bool) {
         match self.of_kernel.get(&kernel).copied() {
             Some(other) if other != key && !self.differs(key, other, kernel) => (other, true),
@@ -377,23 +378,23 @@ impl Names {
         }
     }
 
-    /// True if the object of a path is not the one that is known as an inode in the kernel, although its inode number
-    /// is the same.
+    /// True if the object of a path differs from the object that is known as an inode in the kernel, although both have
+    /// the same inode number.
     fn differs(&self, key: Key, other: Key, kernel: Key) -> bool {
-        let fits = |it: Key| it.0 == MADE || it.1 == kernel.1;
-        let apart = self.device(key) != self.device(other);
-        fits(key) && if fits(other) { apart } else { key.0 != MADE }
+        let has_inode_number = |it: Key| it.0 == MADE || it.1 == kernel.1;
+        let other_device = self.device(key) != self.device(other);
+        has_inode_number(key) && if has_inode_number(other) { other_device } else { key.0 != MADE }
     }
 }
 
 impl Object {
     /// Updates an object that was found under a new name.
-    fn moved(&mut self, info: Info, parent: Key, name: Rc<[u8]>, target: Option<Box<[u8]>>) {
+    fn update(&mut self, info: Info, parent: Key, name: Rc<[u8]>, target: Option<Box<[u8]>>) {
         if !has_type(&self.info, info.mode & libc::S_IFMT) {
             *self = object(info, parent, name, target);
             return;
         }
-        // The attributes of a file with several names are those that it had under its first name.
+        // A file with several names keeps the attributes that were read with its first name.
         if info.links < 2 || self.entries.is_some() {
             self.info = info;
         }

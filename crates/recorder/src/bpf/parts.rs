@@ -6,7 +6,8 @@ use rustix::fs::{FileType, RawMode};
 use super::layout::{HEADER, OF_RESULT, Part, UNREAD, file, record};
 use crate::inode::{Info, Key};
 
-/// The open file of a descriptor, read from the kernel. (The device is that of the superblock, not that of stat(2).)
+/// The open file of a descriptor, read from the kernel. (The device is that of the superblock; stat(2) may return a
+/// different one.)
 #[derive(Clone, Copy, Debug)]
 pub struct File {
     /// The device of its file system, and its inode number.

@@ -8,7 +8,7 @@ use libc::pid_t;
 use rustix::fs::FileType;
 
 use super::names::{Names, OUTSIDE, Walked};
-use super::walk::{Walk, components, name_outcome, short};
+use super::walk::{Walk, components, name_outcome, saturated};
 use crate::inode::Key;
 use crate::recorder::Recorder;
 use crate::resolve::{KERNEL, Outside, Place, base_of};
@@ -18,7 +18,7 @@ use crate::table;
 const NONE: Outside = Outside(Object::None, 0);
 
 impl Recorder {
-    /// Resolves a path of the call that is being recorded, given as an address.
+    /// Resolves the path at an address, for the call that is being recorded.
     pub fn place_by_names(
         &mut self,
         tid: pid_t,
@@ -27,8 +27,8 @@ impl Recorder {
         follow: bool,
     ) -> Result<Place, Outside> {
         let Some(text) = self.text(tid, path) else {
-            let bad = |it: &Seen| it.result == -i64::from(libc::EFAULT);
-            if path != 0 && !self.seen.as_deref().is_some_and(bad) {
+            let is_fault = |it: &Seen| it.result == -i64::from(libc::EFAULT);
+            if path != 0 && !self.seen.as_deref().is_some_and(is_fault) {
                 self.note("calls on paths that could not be read", 1);
             }
             return Err(NONE);
@@ -50,14 +50,14 @@ impl Recorder {
         (names, seen): (&mut Names, &mut Seen),
     ) -> Result<Place, Outside> {
         let name_outcome = Some(name_outcome(seen, self.walked.is_empty()));
-        let (begin, good) = (seen.wall.0, seen.result >= 0);
-        let walk = Walk { recorder: self, names, begin, good, name_outcome, follow };
+        let (begin, succeeded) = (seen.wall.0, seen.result >= 0);
+        let walk = Walk { recorder: self, names, begin, succeeded, name_outcome, follow };
         let mut it = walk.path(from, text)?;
-        if good && it.beyond > 0 {
+        if succeeded && it.beyond > 0 {
             self.note("calls in directories that other programs replaced", 1);
             return Err(NONE);
         }
-        self.opened_place(names, seen, &mut it)?;
+        self.replace_by_opened(names, seen, &mut it)?;
         let place = self.place_walked(names, base, text, &it);
         self.walked.push(it);
         place
@@ -75,7 +75,7 @@ impl Recorder {
     }
 
     /// Replaces the object of a resolved path by the file that the kernel recorded as opened.
-    fn opened_place(
+    fn replace_by_opened(
         &mut self,
         names: &mut Names,
         seen: &mut Seen,
@@ -91,11 +91,11 @@ impl Recorder {
         }
         let unnamed = opens_unnamed(seen);
         if file.made || unnamed {
-            // Another thread may have opened it before the call that made it returned.
+            // Another thread may have opened the file before the call that created it returned.
             let name = it.name.as_deref().filter(|_| !unnamed);
-            let early = name.and_then(|name| names.known(it.dir, name, u64::MAX));
-            let early = early.filter(|key| names.of_kernel(file.key) == Some(*key));
-            let key = early.unwrap_or_else(|| names.fresh());
+            let known = name.and_then(|name| names.known(it.dir, name, u64::MAX));
+            let known = known.filter(|key| names.of_kernel(file.key) == Some(*key));
+            let key = known.unwrap_or_else(|| names.fresh());
             seen.made = Some(file.info(key));
             if !unnamed {
                 names.is_in_kernel(key, file.key);
@@ -139,7 +139,7 @@ impl Recorder {
             }
         };
         let walked = components(text).iter().filter(|it| **it != b".").count();
-        (at.base, at.walked) = (base, short(walked));
+        (at.base, at.walked) = (base, saturated(walked));
         (at.beyond, at.links) = (it.beyond, it.links);
         let of = if it.name.is_some() { it.key } else { Some(it.dir) };
         Ok(Place { at, stat: of.and_then(|key| names.info(key)).map(|it| it.stat()) })
@@ -161,7 +161,7 @@ impl Recorder {
         for key in unknown.into_iter().rev() {
             // The entries of the directory above may have included it.
             if self.tree.known(key, u64::MAX).is_none() {
-                let (_, name) = names.home(key)?;
+                let (_, name) = names.parent_and_name(key)?;
                 self.tree.introduce(above?, &name, &names.info(key)?, &names.path(key));
             }
             let node = self.tree.known(key, u64::MAX)?;
@@ -177,7 +177,7 @@ impl Recorder {
     fn introduce_entries(&mut self, names: &mut Names, dir: Key, node: NodeId, only_new: bool) {
         let path = names.path(dir);
         for (name, key) in names.take_order(dir) {
-            // A directory has one entry: a second one is a mount of it.
+            // A directory has only one entry; a second entry is a bind mount of it.
             let once = only_new || names.is_directory(key);
             let new = !once || self.tree.known(key, u64::MAX).is_none();
             if let Some(info) = names.info(key).filter(|_| new) {
@@ -186,8 +186,8 @@ impl Recorder {
         }
     }
 
-    /// Adds to the trace the entries of a directory outside the recorded trees that a thread lists: those that
-    /// exist now, except those created since the recording started.
+    /// Adds to the trace the entries of a directory outside the recorded trees that a thread lists: the present
+    /// entries, except entries created since the recording started.
     pub fn list_by_names(&mut self, dir: Key) {
         let Some(mut names) = self.names.take() else { return };
         if let Some(node) = self.introduce(&mut names, dir) {

@@ -30,7 +30,7 @@ pub struct Bounds {
 /// Returns the working directory of a process.
 ///
 /// # Errors
-/// There is no such process, or its working directory is the root: the files that it works on are elsewhere.
+/// There is no such process, or its working directory is the root, which gives no hint of where its files are.
 pub fn directory_of(pid: pid_t) -> Result<PathBuf, RecordError> {
     let path = std::fs::read_link(format!("/proc/{pid}/cwd"));
     let path = path.map_err(|error| RecordError::Process { pid, error })?;
@@ -53,7 +53,7 @@ pub fn attach(
     begins: impl FnOnce(),
 ) -> Result<(Option<u32>, Tree, End, u64), RecordError> {
     let pid = of.pid;
-    // Most changes since the names were read are read here, so that the process is stopped only shortly.
+    // Most changes since the names were read are read here, so that the process is stopped only briefly.
     recorder.refresh_names()?;
     let stopped = Stopped::new(pid);
     if let Err(error) = &stopped {
@@ -73,9 +73,9 @@ pub fn attach(
             status = recorder.status;
             break;
         }
-        let over = until.is_some_and(|it| Instant::now() >= it);
+        let expired = until.is_some_and(|it| Instant::now() >= it);
         let lost = !recorder.tree.is_recording();
-        if over || lost || launch::received().is_some() {
+        if expired || lost || launch::received().is_some() {
             break;
         }
     }
@@ -101,11 +101,11 @@ impl Recorder {
     fn begin_process(&mut self, session: &Session, pid: pid_t) -> Result<(), RecordError> {
         self.running = true;
         self.began_monotonic = crate::clock::monotonic();
-        self.clocked = Some(0);
+        self.event_time = Some(0);
         self.refresh_names()?;
         self.names.iter_mut().for_each(Names::begin);
         let table = self.table(BTreeMap::new());
-        // Until there are no new ones: a process that was not stopped may create threads meanwhile.
+        // Repeats until there are no new threads: a process that was not stopped may create some meanwhile.
         while let Some(tid) = threads(pid).into_iter().find(|it| !self.threads.contains_key(it)) {
             let mappings = self.threads.get(&pid).map(|it| it.mappings.clone()).unwrap_or_default();
             let id = self.add(tid, pid, table.clone(), mappings);
@@ -132,9 +132,9 @@ impl Recorder {
         self.begin_mappings(pid);
         let ended: Vec<pid_t> =
             self.threads.keys().copied().filter(|tid| has_ended(pid, *tid)).collect();
-        ended.into_iter().for_each(|tid| self.ended(tid, 0));
+        ended.into_iter().for_each(|tid| self.handle_end(tid, 0));
         self.names.iter().for_each(Names::wait_for_tick);
-        self.clocked = None;
+        self.event_time = None;
         Ok(())
     }
 

@@ -2,7 +2,7 @@
 //!
 //! Each recorded thread has a state, in a map by thread ID. At the entry to a call the program stores the time. At the
 //! end it writes the call, its arguments and the data that they point to, to the ring. The data are read at the end:
-//! the kernel itself has read them by then, so that they are in memory. Arguments to which the kernel also writes (the
+//! the kernel has read them by then, so they are in memory. Arguments to which the kernel also writes (the
 //! offsets of copies, struct flock) then have their new values.
 
 use std::io;
@@ -20,7 +20,7 @@ use Size::{DoubleWord, Word};
 const WINDOWS: i16 = 0x7000;
 const WINDOW: i16 = 0x200;
 
-/// Length in bytes of the scratch buffer in which a program makes a record.
+/// Length in bytes of the scratch buffer in which a program builds a record.
 pub const SCRATCH: u32 = 0x7fff;
 
 /// TS_COMPAT: the thread is in a 32-bit system call.
@@ -125,10 +125,10 @@ impl Offsets {
     }
 }
 
-/// The number of scratch buffers that each copy of the programs has.
-pub const ROOMS: u32 = 5;
+/// The number of scratch buffers of each copy of the programs.
+pub const BUFFERS: u32 = 5;
 
-/// Makes the programs.
+/// A generator of the programs.
 ///
 /// Since Linux 7.0 a thread can be preempted in a program at a tracepoint; the kernel then does not run that program
 /// for other threads on the processor. On such kernels several copies of each program are attached to the same
@@ -140,7 +140,7 @@ pub struct Programs<'a> {
 }
 
 impl Programs<'_> {
-    /// Makes programs that use these maps.
+    /// Creates a generator of programs that use these maps.
     pub fn new(maps: Maps, offsets: &Offsets, copy: u32) -> Programs<'_> {
         Programs { maps, offsets, copy }
     }
@@ -167,9 +167,9 @@ impl Programs<'_> {
     }
 
     /// R9 = a scratch buffer with the header of a record: its kind, the thread at [`KEY`], and the records lost so far.
-    pub(super) fn room(&self, asm: &mut Asm, kind: i32, own: i32, none: Label) {
+    pub(super) fn begin_record(&self, asm: &mut Asm, kind: i32, own: i32, none: Label) {
         asm.load(Word, R8, R10, KEY);
-        asm.store_value(Word, R10, KEY, own + (self.copy * ROOMS) as i32);
+        asm.store_value(Word, R10, KEY, own + (self.copy * BUFFERS) as i32);
         self.lookup(asm, self.maps.scratch, none);
         asm.mov(R9, R0).store(Word, R9, record::THREAD, R8);
         asm.store_value(Word, R9, record::KIND, kind);
@@ -230,7 +230,7 @@ impl Programs<'_> {
         }
     }
 
-    /// Makes the program at sys_enter.
+    /// Returns the program at sys_enter.
     pub fn enter(&self) -> Vec<[u8; 8]> {
         let mut asm = Asm::default();
         let (out, unrecorded, foreign) = (asm.label(), asm.label(), asm.label());
@@ -255,12 +255,12 @@ impl Programs<'_> {
         a.load(DoubleWord, R1, R7, state::DELAY).store(DoubleWord, R7, state::DELAY_BEFORE, R1);
         let begins = a.label();
         a.jump_if(If::Ne, R9, 0, begins);
-        // The call's time does not include this program's.
+        // The time of the call does not include that of this program.
         a.call(Call::Time).store(DoubleWord, R7, state::BEGIN, R0).exit();
         a.bind_label(begins)
             .store(DoubleWord, R7, state::BEGIN, R8)
             .store(DoubleWord, R10, SLOT, R9);
-        self.room(a, BEGINS, 0, out);
+        self.begin_record(a, BEGINS, 0, out);
         a.load(DoubleWord, R1, R10, SLOT).store(DoubleWord, R9, record::SHAPE, R1);
         a.store_value(DoubleWord, R9, record::RESULT, 0);
         a.store_value(DoubleWord, R9, record::DELAY, 0);
@@ -285,7 +285,7 @@ impl Programs<'_> {
         asm.finish()
     }
 
-    /// Makes the program at sys_exit.
+    /// Returns the program at sys_exit.
     pub fn leave(&self) -> Vec<[u8; 8]> {
         let mut asm = Asm::default();
         let out = asm.label();
@@ -293,7 +293,7 @@ impl Programs<'_> {
         self.begin(a, out);
         a.load(DoubleWord, R1, R7, state::SHAPE).jump_if(If::Eq, R1, 0, out);
         a.call(Call::Time).store(DoubleWord, R10, VALUE, R0);
-        self.room(a, ENDS, 1, out);
+        self.begin_record(a, ENDS, 1, out);
         a.load(DoubleWord, R1, R10, VALUE).store(DoubleWord, R9, record::END, R1);
         for (to, from) in [
             (record::BEGIN, state::BEGIN),

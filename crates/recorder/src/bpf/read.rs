@@ -21,8 +21,8 @@ const MAX_NAMES: usize = 2_000_000;
 pub fn read_names(trees: &[PathBuf], own: Key) -> Result<Names, RecordError> {
     let mut names = Names::new(own)?;
     for path in trees {
-        let wrong = |error| RecordError::Tree { path: path.clone(), error };
-        let real = path.canonicalize().map_err(wrong)?;
+        let tree_error = |error| RecordError::Tree { path: path.clone(), error };
+        let real = path.canonicalize().map_err(tree_error)?;
         if let Some(top) = names.reach(&real) {
             names.read(top)?;
         }
@@ -35,8 +35,8 @@ fn is_directory(info: &Info) -> bool {
 }
 
 impl Names {
-    /// Looks a name up in the present state of the file system. An object that was made since the start of the
-    /// recording is accepted only with `any`: an unrecorded program made it.
+    /// Looks a name up in the present state of the file system. An object created since the start of the recording is
+    /// accepted only with `any`: an unrecorded program created it.
     pub fn look_up(&mut self, dir: Key, name: &[u8], any: bool) -> Option<Key> {
         self.info(dir)?;
         let path = self.path(dir).join(OsStr::from_bytes(name));
@@ -47,7 +47,7 @@ impl Names {
         Some(self.add(dir, name, info(&metadata), &path))
     }
 
-    /// True for an object that was made since the start of the recording.
+    /// True for an object that was created since the start of the recording.
     fn is_new(&self, it: &std::fs::Metadata) -> bool {
         let of = |time: std::time::SystemTime| {
             let since = time.duration_since(std::time::UNIX_EPOCH).ok()?;
@@ -65,7 +65,7 @@ impl Names {
         let mut open = vec![(top, first.clone())];
         while let Some((key, path)) = open.pop() {
             for (name, info) in self.list(key, &path) {
-                // One that is complete was read before, or is mounted at a second place.
+                // A complete directory was read before, or is mounted at a second place.
                 if is_directory(&info) && info.key.0 == key.0 && !self.is_complete(info.key) {
                     open.push((info.key, path.join(OsStr::from_bytes(&name))));
                 }
@@ -80,12 +80,14 @@ impl Names {
             return Ok(());
         }
         let text = format!(
-            "it has more than {MAX_NAMES} names, which BPF must know before the start; name smaller trees with --tree"
+            "it has more than {MAX_NAMES} names, which recording by BPF must read before the start; name smaller \
+             trees with --tree"
         );
         Err(RecordError::Tree { path: path.into(), error: io::Error::other(text) })
     }
 
-    /// Reads those directories again that changed since they were last read, and all that is below new ones in them.
+    /// Reads again the directories that changed since they were last read, and everything below new directories in
+    /// them.
     ///
     /// # Errors
     /// There are too many names.
@@ -95,7 +97,7 @@ impl Names {
             let path = self.path(key);
             let present = std::fs::symlink_metadata(&path).ok();
             let Some(it) = present.filter(|it| (it.dev(), it.ino()) == key) else {
-                // It is gone, or moved: then its new directory changed, too.
+                // It was removed or moved. If it was moved, its new parent directory has changed, too.
                 self.forget(key);
                 continue;
             };
@@ -121,7 +123,8 @@ impl Names {
         }
     }
 
-    /// Reads the present entries of a directory, excluding those made since the start. Keeps their order for the trace.
+    /// Reads the present entries of a directory, except entries created since the start. Keeps their order for the
+    /// trace.
     pub fn list(&mut self, key: Key, path: &Path) -> Vec<(Rc<[u8]>, Info)> {
         let Ok(entries) = std::fs::read_dir(path) else { return Vec::new() };
         let begun = self.has_begun();
@@ -175,7 +178,7 @@ impl Names {
         Some(key)
     }
 
-    /// Returns a directory and those below it on its file system that were read.
+    /// Returns a directory and the directories below it, on the same file system, whose entries were read.
     pub fn directories_below(&self, top: Key) -> Vec<Key> {
         let mut all = vec![top];
         let mut found = HashSet::from([top]);

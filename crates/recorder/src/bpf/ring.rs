@@ -16,13 +16,14 @@ use rustix::mm::{MapFlags, ProtFlags};
 /// Length of the ring in bytes: a power of two.
 pub const LENGTH: u32 = 32 << 20;
 
-/// Maximum number of bytes that wait in memory for the recorder; more are spooled to a file.
+/// Maximum number of bytes that wait in memory for the recorder; the rest is spooled to a file.
 const MEMORY: usize = 16 << 20;
 
 /// The number of bytes at which a chunk is handed over.
 const CHUNK: usize = 1 << 20;
 
-/// The interval at which the thread polls the ring: the minimum, after it found records, and the maximum.
+/// The minimum and the maximum interval at which the thread polls the ring; it polls at the minimum after it found
+/// records.
 const ACTIVE: Duration = Duration::from_micros(500);
 const IDLE: Duration = Duration::from_millis(8);
 
@@ -59,7 +60,7 @@ struct Ring {
     producer: *mut u8,
 }
 
-// SAFETY: only one thread at a time uses it.
+// SAFETY: only one thread at a time uses the ring.
 unsafe impl Send for Ring {}
 
 impl Ring {
@@ -67,11 +68,11 @@ impl Ring {
         // SAFETY: the map is open during this call.
         let map = unsafe { BorrowedFd::borrow_raw(map) };
         let null = std::ptr::null_mut();
-        let both = ProtFlags::READ | ProtFlags::WRITE;
+        let read_write = ProtFlags::READ | ProtFlags::WRITE;
         let rest = PAGE + 2 * LENGTH as usize;
-        // SAFETY: new mappings at addresses that the kernel chooses, of which nothing else knows.
+        // SAFETY: new mappings at addresses that the kernel chooses, to which no other code refers.
         unsafe {
-            let consumer = rustix::mm::mmap(null, PAGE, both, MapFlags::SHARED, map, 0)?;
+            let consumer = rustix::mm::mmap(null, PAGE, read_write, MapFlags::SHARED, map, 0)?;
             let at = PAGE as u64;
             let producer = rustix::mm::mmap(null, rest, ProtFlags::READ, MapFlags::SHARED, map, at)
                 .inspect_err(|_| _ = rustix::mm::munmap(consumer, PAGE))?;
@@ -131,10 +132,10 @@ impl Records {
             waiting: AtomicUsize::new(0),
             spool: tempfile::tempfile()?,
         });
-        let (give, chunks) = channel();
-        let of = common.clone();
+        let (sender, chunks) = channel();
+        let shared = common.clone();
         let thread = std::thread::Builder::new().name("ring".into());
-        let thread = thread.spawn(move || empty(&ring, &of, &give))?;
+        let thread = thread.spawn(move || empty(&ring, &shared, &sender))?;
         Ok(Records { chunks, common, thread: Some(thread) })
     }
 
@@ -165,7 +166,8 @@ impl Records {
         }
     }
 
-    /// Returns the number of times so far that the ring was empty. All records that arrived before the last such time have been handed over.
+    /// Returns the number of times so far that the ring was empty. All records that arrived before the last such time
+    /// have been handed over.
     pub fn times_empty(&self) -> u64 {
         self.common.times_empty.load(Ordering::SeqCst)
     }
@@ -186,7 +188,7 @@ impl Drop for Records {
 }
 
 /// Empties the ring until the owner ends the thread.
-fn empty(ring: &Ring, common: &Common, give: &Sender<io::Result<Chunk>>) {
+fn empty(ring: &Ring, common: &Common, sender: &Sender<io::Result<Chunk>>) {
     // The thread has little work, which must be done before the ring is full. (Linux sets the nice value per thread.)
     let _ = rustix::process::setpriority_process(Some(rustix::thread::gettid()), -20);
     let (mut spooled, mut pause) = (0u64, ACTIVE);
@@ -214,11 +216,12 @@ fn empty(ring: &Ring, common: &Common, give: &Sender<io::Result<Chunk>>) {
             spooled += bytes.len() as u64;
             let written = common.spool.write_all_at(&bytes, at);
             let dir = std::env::temp_dir();
-            let why = |error| io::Error::other(format!("a file in {}: {error}", dir.display()));
-            written.map(|()| Chunk::Spooled(at, bytes.len())).map_err(why)
+            let spool_error =
+                |error| io::Error::other(format!("a file in {}: {error}", dir.display()));
+            written.map(|()| Chunk::Spooled(at, bytes.len())).map_err(spool_error)
         };
         let failed = chunk.is_err();
-        if give.send(chunk).is_err() || failed {
+        if sender.send(chunk).is_err() || failed {
             return;
         }
         if !full && !ending {

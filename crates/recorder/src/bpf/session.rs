@@ -9,7 +9,7 @@ use libc::pid_t;
 use super::btf::Btf;
 use super::kernel::{Attached, Map, MapKind};
 use super::layout::{COUNTERS, FOREIGN, LOST, NUMBERS, Shape, state};
-use super::program::{Maps, Offsets, Programs, ROOMS, SCRATCH};
+use super::program::{BUFFERS, Maps, Offsets, Programs, SCRATCH};
 use super::ring::{self, Records};
 use super::shapes;
 use crate::error::RecordError;
@@ -29,7 +29,7 @@ pub struct Session {
     /// The program at sched_waking. If it misses an event, a time is less exact, but no call is lost.
     waking: Vec<Attached>,
     records: Records,
-    /// Number of times that the ring had been found empty when a loss was first seen.
+    /// The number of times that the ring had been empty when a loss was first seen.
     lost_before: Option<u64>,
     /// The number of events that the programs had missed when they were detached.
     missed: u64,
@@ -40,7 +40,7 @@ impl Session {
     /// Loads the programs and attaches them. No thread is recorded yet.
     ///
     /// # Errors
-    /// The kernel lacks a BPF feature that the programs need, or this process may not use it.
+    /// The kernel lacks a BPF feature that the programs need, or does not permit this process to use it.
     pub fn new() -> Result<Session, RecordError> {
         let own = std::fs::metadata("/proc/self/ns/pid");
         let own = own.map(|it| std::os::unix::fs::MetadataExt::ino(&it));
@@ -60,7 +60,7 @@ impl Session {
         let threads = Map::new(MapKind::Hash, state::LENGTH, THREADS)?;
         let shapes = Map::new(MapKind::Array, size_of::<Shape>() as u32, NUMBERS)?;
         let copies = copies();
-        let scratch = Map::new(MapKind::PerProcessor, SCRATCH, ROOMS * copies)?;
+        let scratch = Map::new(MapKind::PerProcessor, SCRATCH, BUFFERS * copies)?;
         let ring = Map::new(MapKind::Ring, 0, ring::LENGTH)?;
         let counters = Map::new(MapKind::Array, 8, COUNTERS)?;
         for (number, shape) in shapes::all() {
@@ -122,8 +122,8 @@ impl Session {
         if lost == 0 {
             return Ok(None);
         }
-        // Once a whole pass over the ring has followed the discovery of the loss, all records from before the loss have
-        // been taken.
+        // After a complete pass over the ring since the loss was discovered, all records from before the loss have been
+        // taken.
         match self.lost_before {
             Some(before) if times_empty >= before + 2 => Err(RecordError::Lost(lost)),
             Some(_) => Ok(None),
@@ -169,17 +169,17 @@ fn copies() -> u32 {
     let release = uname.release().to_string_lossy().into_owned();
     let mut numbers = release.split(['.', '-']).map(|it| it.parse().unwrap_or(0));
     let version: (u32, u32) = (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0));
-    // Programs can be preempted since Linux 7.0; unneeded copies do no harm, so 6.19 gets them, too.
+    // Programs can be preempted since Linux 7.0; unneeded copies do no harm, so 6.19 also gets them.
     if version >= (6, 19) { 4 } else { 1 }
 }
 
-/// Calls `what` with the limit on locked memory lifted.
-fn without_limit<T>(what: impl FnOnce() -> io::Result<T>) -> io::Result<T> {
+/// Calls `load` without the limit on locked memory.
+fn without_limit<T>(load: impl FnOnce() -> io::Result<T>) -> io::Result<T> {
     use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
     let before = getrlimit(Resource::Memlock);
     setrlimit(Resource::Memlock, Rlimit { current: None, maximum: None })?;
-    let done = what();
+    let result = load();
     // The recorded command must not inherit the change.
     setrlimit(Resource::Memlock, before)?;
-    done
+    result
 }

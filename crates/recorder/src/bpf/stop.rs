@@ -11,7 +11,7 @@ use crate::process::numeric_entries;
 use crate::sys::request;
 
 /// The maximum time until all threads of a process have stopped.
-const PATIENCE: Duration = Duration::from_secs(1);
+const STOP_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// The interval at which the state of a thread is checked.
 const WAIT: Duration = Duration::from_micros(200);
@@ -39,10 +39,9 @@ impl Stopped {
     pub fn new(pid: pid_t) -> io::Result<Stopped> {
         let (report, outcome) = channel();
         let (release, released) = channel::<()>();
-        // The end of the thread that traces them releases also those that have not stopped yet, which PTRACE_DETACH
-        // cannot.
+        // The end of the tracing thread also releases threads that have not stopped yet, which PTRACE_DETACH does not.
         let thread = std::thread::Builder::new().name("stop".into()).spawn(move || {
-            let stopped = stop_all(pid, Instant::now() + PATIENCE);
+            let stopped = stop_all(pid, Instant::now() + STOP_TIMEOUT);
             let (stopped, outcome) = match stopped {
                 Ok(all) => (all, Ok(())),
                 Err(error) => (Vec::new(), Err(error)),
@@ -91,7 +90,7 @@ fn stop_all(pid: pid_t, until: Instant) -> io::Result<Vec<Tracee>> {
     }
 }
 
-/// Returns no thread if it ended meanwhile.
+/// Converts the error for a thread that has ended to None.
 fn unless_gone(it: io::Result<Tracee>) -> io::Result<Option<Tracee>> {
     match it {
         Err(error) if error.raw_os_error() == Some(libc::ESRCH) => Ok(None),
@@ -102,7 +101,7 @@ fn unless_gone(it: io::Result<Tracee>) -> io::Result<Option<Tracee>> {
 /// A thread that this thread traces.
 struct Tracee {
     tid: pid_t,
-    /// The signal at which it stopped, which it is to get; 0 for none.
+    /// The signal at which it stopped and which is delivered when it continues; 0 for none.
     signal: c_int,
 }
 
@@ -173,14 +172,14 @@ mod tests {
         // SAFETY: a signal to a child that has not been reaped.
         unsafe { libc::kill(pid, libc::SIGUSR1) };
         wait_for(pid, ") t ");
-        let it = it.interrupt().unwrap().stop(Instant::now() + PATIENCE).unwrap();
+        let it = it.interrupt().unwrap().stop(Instant::now() + STOP_TIMEOUT).unwrap();
         assert_eq!(it.signal, libc::SIGUSR1);
         drop(it);
         assert_eq!(child.wait().unwrap().signal(), Some(libc::SIGUSR1));
     }
 
     #[test]
-    fn a_process_stands_still_until_it_is_released() {
+    fn a_stopped_process_continues_only_when_it_is_released() {
         let mut child = Command::new("sleep").arg("60").spawn().unwrap();
         let pid = child.id() as pid_t;
         let stopped = Stopped::new(pid).unwrap();
@@ -192,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn a_thread_that_does_not_stop_in_time_is_an_error_and_goes_on() {
+    fn a_thread_that_does_not_stop_in_time_is_an_error_and_continues() {
         let mut child = Command::new("sleep").arg("60").spawn().unwrap();
         let pid = child.id() as pid_t;
         wait_for(pid, ") S ");
@@ -201,7 +200,7 @@ mod tests {
             Tracee::seize(pid).unwrap().stop(Instant::now()).map(drop).unwrap_err().kind()
         });
         assert_eq!(late.join().unwrap(), io::ErrorKind::TimedOut);
-        // Another thread can trace it soon.
+        // Another thread can soon trace it.
         let until = Instant::now() + Duration::from_secs(10);
         while Stopped::new(pid).is_err() {
             assert!(Instant::now() < until);

@@ -14,24 +14,24 @@ use crate::table;
 #[cfg(test)]
 mod tests;
 
-/// The implication of a call's result for the last name of a path.
+/// The implication of the result of a call for the last name of its path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NameOutcome {
     /// Nothing.
     Nothing,
-    /// The call made the name.
+    /// The call created the name.
     Made,
     /// The name did not exist.
     Absent,
     /// The name existed; its object has this mode unless more is known.
-    There(u32),
+    Exists(u32),
 }
 
-/// Returns what a call implies for the last name of its first or second path.
+/// Returns the implication of a call for the last name of its first or second path.
 pub fn name_outcome(seen: &Seen, first: bool) -> NameOutcome {
     use CallKind as K;
     let Some(kind) = table::kind(seen.number) else { return NameOutcome::Nothing };
-    let good = seen.result >= 0;
+    let succeeded = seen.result >= 0;
     let makes = match kind {
         K::Mkdir | K::Mknod | K::Symlink => true,
         K::Rename => !first,
@@ -42,12 +42,12 @@ pub fn name_outcome(seen: &Seen, first: bool) -> NameOutcome {
         _ => false,
     };
     if makes {
-        return match (kind, good) {
+        return match (kind, succeeded) {
             // It is no longer known whether rename replaced the name.
             (K::Rename, true) => NameOutcome::Absent,
             (_, true) => NameOutcome::Made,
             (_, false) if seen.result == -i64::from(libc::EEXIST) => {
-                NameOutcome::There(libc::S_IFREG | 0o644)
+                NameOutcome::Exists(libc::S_IFREG | 0o644)
             }
             _ => NameOutcome::Nothing,
         };
@@ -55,22 +55,22 @@ pub fn name_outcome(seen: &Seen, first: bool) -> NameOutcome {
     if kind == K::Open {
         let opened = seen.captured.as_ref().and_then(|it| it.file(seen.result as i32));
         match opened {
-            Some(file) if good && file.made => return NameOutcome::Made,
-            Some(file) if good => return NameOutcome::There(file.mode),
+            Some(file) if succeeded && file.made => return NameOutcome::Made,
+            Some(file) if succeeded => return NameOutcome::Exists(file.mode),
             _ => {}
         }
     }
     match kind {
         _ if seen.result == -i64::from(libc::ENOENT) => NameOutcome::Absent,
-        _ if !good => NameOutcome::Nothing,
+        _ if !succeeded => NameOutcome::Nothing,
         K::Rmdir | K::Chdir | K::Readdir => DIRECTORY,
-        K::Readlink => NameOutcome::There(libc::S_IFLNK | 0o777),
+        K::Readlink => NameOutcome::Exists(libc::S_IFLNK | 0o777),
         K::Unlink if seen.number == libc::SYS_unlinkat && seen.args[2] != 0 => DIRECTORY,
-        _ => NameOutcome::There(libc::S_IFREG | 0o644),
+        _ => NameOutcome::Exists(libc::S_IFREG | 0o644),
     }
 }
 
-const DIRECTORY: NameOutcome = NameOutcome::There(libc::S_IFDIR | 0o755);
+const DIRECTORY: NameOutcome = NameOutcome::Exists(libc::S_IFDIR | 0o755);
 
 /// Splits a path into its components.
 pub fn components(text: &[u8]) -> Vec<&[u8]> {
@@ -78,11 +78,11 @@ pub fn components(text: &[u8]) -> Vec<&[u8]> {
 }
 
 /// Returns a number, or the maximum.
-pub fn short(number: usize) -> u8 {
+pub fn saturated(number: usize) -> u8 {
     u8::try_from(number).unwrap_or(u8::MAX)
 }
 
-/// Resolves a path.
+/// The resolution of a path.
 pub struct Walk<'a> {
     /// The recorder, which writes links to the trace.
     pub recorder: &'a mut Recorder,
@@ -91,8 +91,8 @@ pub struct Walk<'a> {
     /// CLOCK_MONOTONIC at the entry to the call.
     pub begin: u64,
     /// True if the call succeeded.
-    pub good: bool,
-    /// What the call implies for the last name; None while a link in the middle is followed.
+    pub succeeded: bool,
+    /// The implication of the call for the last name; None while a link in the middle is followed.
     pub name_outcome: Option<NameOutcome>,
     /// True if a link at the end is followed.
     pub follow: bool,
@@ -114,11 +114,11 @@ impl Walk<'_> {
         let follow = follow || text.last() == Some(&b'/');
         for (index, name) in parts.iter().enumerate() {
             let last = index + 1 == parts.len();
-            let beyond = short(parts.len() - index - 1);
+            let beyond = saturated(parts.len() - index - 1);
             match *name {
                 b"." => continue,
                 b".." => {
-                    at = self.names.home(at).map_or(at, |it| it.0);
+                    at = self.names.parent_and_name(at).map_or(at, |it| it.0);
                     continue;
                 }
                 _ if last => self.inside(at)?,
@@ -155,7 +155,7 @@ impl Walk<'_> {
         Ok(Walked { dir: at, name: None, key: None, beyond: 0, links })
     }
 
-    /// Returns the directory to which a link in the middle of a path leads; None if it leads nowhere.
+    /// Returns the directory to which a link in the middle of a path leads; None if the link is dangling.
     fn directory_of_link(
         &mut self,
         at: Key,
@@ -177,57 +177,57 @@ impl Walk<'_> {
         devices.contains(&(info.mode & libc::S_IFMT)).then_some(Outside(Object::Device, info.rdev))
     }
 
-    /// Checks that a directory in which a path ends is not on a file system of the kernel, such as procfs.
+    /// Checks that the directory in which a path ends is not on a file system of the kernel, such as procfs.
     fn inside(&mut self, dir: Key) -> Result<(), Outside> {
-        match self.name_outcome.is_some() && self.is_kernels(dir) {
+        match self.name_outcome.is_some() && self.is_kernel_file_system(dir) {
             true => Err(Outside(Object::Kernel, dir.1)),
             false => Ok(()),
         }
     }
 
-    fn is_kernels(&mut self, dir: Key) -> bool {
+    fn is_kernel_file_system(&mut self, dir: Key) -> bool {
         let Some(device) = self.names.device(dir) else { return false };
         if let Some(known) = self.recorder.devices.get(&device) {
             return *known;
         }
         let Ok(open) = directory(&self.names.path(dir)) else { return false };
         rustix::fs::fstat(&open).is_ok_and(|it| it.st_dev == device)
-            && self.recorder.is_kernels(&open, device)
+            && self.recorder.is_kernel_file_system(&open, device)
     }
 
-    /// Returns the object of a name, as far as it can be known.
+    /// Returns the object of a name, if it can be determined.
     fn entry(&mut self, dir: Key, name: &[u8], last: bool) -> Option<Key> {
-        let middle = if self.good { DIRECTORY } else { NameOutcome::Nothing };
+        let middle = if self.succeeded { DIRECTORY } else { NameOutcome::Nothing };
         let name_outcome = self.name_outcome.filter(|_| last).unwrap_or(middle);
         let known = self.names.known(dir, name, self.begin);
-        // A call that failed may have done so before the name appeared, unless it failed because of the name.
-        let was_there = self.good || matches!(name_outcome, NameOutcome::There(_));
-        let known =
-            known.filter(|_| was_there || !self.names.appeared_after(dir, name, self.begin));
+        // A failed call may have returned before the name appeared, unless it failed because the name existed.
+        let existed = self.succeeded || matches!(name_outcome, NameOutcome::Exists(_));
+        let known = known.filter(|_| existed || !self.names.appeared_after(dir, name, self.begin));
         // An unrecorded program may have replaced a file by a directory.
-        let leads = |it: &Key| self.names.is_directory(*it) || self.names.target(*it).is_some();
-        let known = known.filter(|it| name_outcome != DIRECTORY || leads(it));
+        let is_passable =
+            |it: &Key| self.names.is_directory(*it) || self.names.target(*it).is_some();
+        let known = known.filter(|it| name_outcome != DIRECTORY || is_passable(it));
         let looks_up = match name_outcome {
-            // An open with O_CREAT through a dangling symbolic link makes the target of the link.
+            // An open with O_CREAT through a dangling symbolic link creates the target of the link.
             NameOutcome::Made => {
                 return known.filter(|key| self.follow && self.names.target(*key).is_some());
             }
             NameOutcome::Absent => false,
             NameOutcome::Nothing => !self.names.is_complete(dir),
-            NameOutcome::There(_) => true,
+            NameOutcome::Exists(_) => true,
         };
         if known.is_some() || !looks_up {
             return known;
         }
-        if let Some(found) = self.names.look_up(dir, name, self.good) {
+        if let Some(found) = self.names.look_up(dir, name, self.succeeded) {
             return Some(found);
         }
-        let NameOutcome::There(mode) = name_outcome else { return None };
-        if self.is_kernels(dir) {
+        let NameOutcome::Exists(mode) = name_outcome else { return None };
+        if self.is_kernel_file_system(dir) {
             return None;
         }
-        // It existed during the call and has been removed since.
-        self.recorder.note("names that were gone before their attributes could be read", 1);
+        // The name existed during the call and has been removed since.
+        self.recorder.note("names that were removed before their attributes could be read", 1);
         let key = self.names.fresh();
         let info = Info { key, mode, links: 1, ..Info::default() };
         Some(self.names.add(dir, name, info, Path::new("")))

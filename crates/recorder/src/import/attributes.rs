@@ -3,8 +3,8 @@
 use fsdyno_trace::{At, Call, Kind, Object, StatKind, Target, UtimeChange, XattrName};
 
 use super::parsed_call::{ParseError, ParsedCall, field};
+use super::state::{Fault, ImportState, Outside, Thread};
 use super::symbols::number;
-use super::world::{Fault, ImportState, Outside, Thread};
 
 /// Returns the variant of stat(2) that a call is.
 fn stat_of(parsed: &ParsedCall<'_>) -> StatKind {
@@ -55,7 +55,7 @@ fn index_after_target(parsed: &ParsedCall<'_>) -> usize {
     usize::from(has_dirfd(parsed)) + 1
 }
 
-/// Returns the place of an object that a call can only name by a path.
+/// Returns the place of an object that a call can name only by a path.
 fn by_path(target: Target) -> Result<At, Outside> {
     match target {
         Target::At(place) => Ok(place),
@@ -64,7 +64,7 @@ fn by_path(target: Target) -> Result<At, Outside> {
 }
 
 impl ImportState {
-    /// Returns the object of a call: its descriptor, or its path; `kind` is the kind that its success implies.
+    /// Returns the object of a call: its descriptor or its path. `kind` is the type that its success implies.
     pub fn target(
         &mut self,
         parsed: &ParsedCall<'_>,
@@ -165,7 +165,7 @@ impl ImportState {
         Ok(Call::Chdir { target })
     }
 
-    /// Returns the type of an object that a stat shows.
+    /// Returns the type of an object in the output of a stat.
     fn shown_kind(&self, parsed: &ParsedCall<'_>) -> Option<Kind> {
         let stat_text = parsed.args.iter().find(|it| it.contains("_mode="))?;
         let mode = field(stat_text, "st_mode").or_else(|| field(stat_text, "stx_mode"))?;

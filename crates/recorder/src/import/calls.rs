@@ -5,25 +5,25 @@ use std::rc::Rc;
 use fsdyno_trace::{At, Call, CallKind, Kind, LockOp, Object};
 
 use super::parsed_call::{ParseError, ParsedCall, descriptor, field};
+use super::state::{Descriptor, Fault, ImportState, Open, Outside, Thread, outside, readable};
 use super::symbols::number;
-use super::world::{Descriptor, Fault, ImportState, Open, Outside, Thread, outside, readable};
 
 impl ImportState {
-    /// Records a call. Returns true if a trace can have such a call.
+    /// Records a call. Returns true if a trace can represent it.
     ///
     /// # Errors
     /// The call cannot be read; then nothing was recorded.
     pub fn call(&mut self, parsed: &ParsedCall<'_>) -> Result<bool, ParseError> {
         let thread = self.thread(parsed.thread);
-        if let Some(known) = self.of_process(parsed, &thread)? {
+        if let Some(known) = self.process_call(parsed, &thread)? {
             return Ok(known);
         }
         let Some(of) = super::parsed_call::kind(parsed.name) else { return Ok(false) };
-        // An anonymous mapping.
+        // Anonymous mappings are ignored.
         if of == CallKind::Map && parsed.number(3)? as i32 & libc::MAP_ANONYMOUS != 0 {
             return Ok(true);
         }
-        let call = readable(self.of_files(of, parsed, &thread))?;
+        let call = readable(self.file_call(of, parsed, &thread))?;
         let call = call.unwrap_or_else(|it| outside(of, &it));
         let plain = matches!(call, Call::Open { .. } | Call::Map { .. });
         let result = if plain && parsed.result >= 0 { 0 } else { parsed.result };
@@ -31,15 +31,15 @@ impl ImportState {
         Ok(true)
     }
 
-    /// Records a call that changes processes or tables of descriptors. Returns true if a trace can have such a call,
-    /// None for any other call.
-    fn of_process(
+    /// Records a call that changes processes or tables of descriptors. Returns true if a trace can represent
+    /// it, None for any other call.
+    fn process_call(
         &mut self,
         parsed: &ParsedCall<'_>,
         thread: &Thread,
     ) -> Result<Option<bool>, ParseError> {
         match parsed.name {
-            "clone" | "clone3" | "fork" | "vfork" => self.forked(parsed, thread.clone()),
+            "clone" | "clone3" | "fork" | "vfork" => self.fork(parsed, thread.clone()),
             "exit" | "exit_group" => {}
             "socket" | "accept" | "accept4" | "eventfd" | "eventfd2" | "epoll_create"
             | "epoll_create1" | "inotify_init" | "inotify_init1" | "timerfd_create"
@@ -50,19 +50,19 @@ impl ImportState {
                 return Ok(Some(false));
             }
             "pipe" | "pipe2" | "socketpair" => {
-                self.piped(parsed, thread);
+                self.pipe(parsed, thread);
                 return Ok(Some(false));
             }
-            "execve" | "execveat" => self.executed(parsed, thread)?,
-            "close" => self.closed(parsed, thread)?,
-            "dup" | "dup2" | "dup3" => self.duplicated(parsed, thread)?,
-            "fcntl" | "fcntl64" => self.controlled(parsed, thread)?,
+            "execve" | "execveat" => self.exec(parsed, thread)?,
+            "close" => self.close_call(parsed, thread)?,
+            "dup" | "dup2" | "dup3" => self.dup(parsed, thread)?,
+            "fcntl" | "fcntl64" => self.fcntl(parsed, thread)?,
             _ => return Ok(None),
         }
         Ok(Some(true))
     }
 
-    fn of_files(
+    fn file_call(
         &mut self,
         of: CallKind,
         parsed: &ParsedCall<'_>,
@@ -70,7 +70,7 @@ impl ImportState {
     ) -> Result<Call, Fault> {
         use CallKind as K;
         match of {
-            K::Open => self.opens(parsed, thread),
+            K::Open => self.open_call(parsed, thread),
             K::Mkdir => self.mkdir(parsed, thread),
             K::Mknod => self.mknod(parsed, thread),
             K::Symlink => self.symlink(parsed, thread),
@@ -80,7 +80,7 @@ impl ImportState {
             K::Read => self.read(parsed, thread),
             K::Write => self.write_call(parsed, thread),
             K::Seek => self.seek(parsed, thread),
-            K::Copy => self.copied(parsed, thread),
+            K::Copy => self.copy(parsed, thread),
             K::Fallocate => self.fallocate(parsed, thread),
             K::Sync => self.sync(parsed, thread),
             K::SyncAll => Ok(Call::SyncAll {}),
@@ -113,25 +113,25 @@ impl ImportState {
             | K::Exec
             | K::Exit
             | K::Wait
-            | K::Mark => Err(format!("a text has no call {}", parsed.name).into()),
+            | K::Mark => Err(format!("a text cannot contain the call {}", parsed.name).into()),
         }
     }
 
     /// Adds a thread that appears before the call that created it returns.
     pub fn starts_early(&mut self, parsed: &ParsedCall<'_>) {
         let thread = self.thread(parsed.thread);
-        self.forked(parsed, thread);
+        self.fork(parsed, thread);
         self.early.insert(parsed.result);
     }
 
-    fn forked(&mut self, parsed: &ParsedCall<'_>, thread: Thread) {
+    fn fork(&mut self, parsed: &ParsedCall<'_>, thread: Thread) {
         let flags =
             parsed.args.iter().find_map(|it| it.split_once("flags=")).map_or(0, |(_, it)| {
                 let end = it.find([',', '}', ' ']).unwrap_or(it.len());
                 number(&it[..end]).unwrap_or(0)
             });
         let has = |flag: i32| flags & i64::from(flag) != 0;
-        // It may have ended before the call that created it returned.
+        // The child may have ended before the call that created it returned.
         let early = self.early.remove(&parsed.result);
         if parsed.result > 0 && !early && !self.has_thread(parsed.result) {
             self.spawn(
@@ -143,7 +143,7 @@ impl ImportState {
         }
     }
 
-    fn executed(&mut self, parsed: &ParsedCall<'_>, thread: &Thread) -> Result<(), ParseError> {
+    fn exec(&mut self, parsed: &ParsedCall<'_>, thread: &Thread) -> Result<(), ParseError> {
         let at = usize::from(parsed.name == "execveat");
         let path = parsed.text(at)?;
         if parsed.fails() {
@@ -159,19 +159,19 @@ impl ImportState {
         }
         let name = path.rsplit(|byte| *byte == b'/').next().unwrap_or_default();
         let cwd = thread.cwd.borrow().clone();
-        let whole = self.absolute(&cwd, &path);
-        let at = self.place(&whole, true, Kind::File, true).ok();
+        let full_path = self.absolute(&cwd, &path);
+        let at = self.place(&full_path, true, Kind::File, true).ok();
         if let Some(program) = self.name(name) {
             self.event(thread.id, parsed.start, parsed.duration, 0, Call::Exec { program, at });
         }
-        let gone: Vec<i32> = thread
+        let closed: Vec<i32> = thread
             .descriptors
             .borrow()
             .iter()
             .filter(|(_, it)| it.cloexec)
             .map(|(number, _)| *number)
             .collect();
-        for number in gone {
+        for number in closed {
             if let Some(it) = thread.descriptors.borrow_mut().remove(&number) {
                 self.close(thread.id, parsed.start, it, true);
             }
@@ -179,9 +179,10 @@ impl ImportState {
         Ok(())
     }
 
-    fn closed(&mut self, parsed: &ParsedCall<'_>, thread: &Thread) -> Result<(), ParseError> {
+    fn close_call(&mut self, parsed: &ParsedCall<'_>, thread: &Thread) -> Result<(), ParseError> {
         let text = parsed.arg(0)?;
-        let (number, _) = descriptor(text).ok_or_else(|| format!("'{text}' is no descriptor"))?;
+        let (number, _) =
+            descriptor(text).ok_or_else(|| format!("'{text}' is not a descriptor"))?;
         let _ = readable(self.file(parsed, thread, 0))?;
         let known = thread.descriptors.borrow_mut().remove(&number);
         let call = match known.and_then(|it| it.open) {
@@ -195,7 +196,7 @@ impl ImportState {
         Ok(())
     }
 
-    fn duplicated(&mut self, parsed: &ParsedCall<'_>, thread: &Thread) -> Result<(), ParseError> {
+    fn dup(&mut self, parsed: &ParsedCall<'_>, thread: &Thread) -> Result<(), ParseError> {
         let from = readable(self.file(parsed, thread, 0))?;
         let cloexec = parsed.name == "dup3" && parsed.number(2)? & i64::from(libc::O_CLOEXEC) != 0;
         let call = match &from {
@@ -220,7 +221,7 @@ impl ImportState {
     }
 
     /// Adds two descriptors that are not files: `[3, 4]`.
-    fn piped(&mut self, parsed: &ParsedCall<'_>, thread: &Thread) {
+    fn pipe(&mut self, parsed: &ParsedCall<'_>, thread: &Thread) {
         let pair = parsed
             .args
             .iter()
@@ -233,12 +234,12 @@ impl ImportState {
         }
     }
 
-    fn controlled(&mut self, parsed: &ParsedCall<'_>, thread: &Thread) -> Result<(), ParseError> {
+    fn fcntl(&mut self, parsed: &ParsedCall<'_>, thread: &Thread) -> Result<(), ParseError> {
         let command = parsed.number(1)? as i32;
         let Ok(open) = readable(self.file(parsed, thread, 0))? else { return Ok(()) };
         let file = open.file;
         let call = match command {
-            libc::F_DUPFD | libc::F_DUPFD_CLOEXEC => return self.duplicated(parsed, thread),
+            libc::F_DUPFD | libc::F_DUPFD_CLOEXEC => return self.dup(parsed, thread),
             libc::F_SETFD => {
                 let cloexec = parsed.number(2)? & i64::from(libc::FD_CLOEXEC) != 0;
                 let number = descriptor(parsed.arg(0)?).map_or(-1, |it| it.0);
@@ -273,7 +274,7 @@ impl ImportState {
         Ok(())
     }
 
-    /// Returns the open file of a descriptor. One that only `-y` shows was open at the start.
+    /// Returns the open file of a descriptor. A file that is known only from `-y` was open at the start.
     pub fn file(
         &mut self,
         parsed: &ParsedCall<'_>,
@@ -282,7 +283,7 @@ impl ImportState {
     ) -> Result<Rc<Open>, Fault> {
         let text = parsed.arg(at)?;
         let (number, path) =
-            descriptor(text).ok_or_else(|| format!("'{text}' is no descriptor"))?;
+            descriptor(text).ok_or_else(|| format!("'{text}' is not a descriptor"))?;
         let known = thread.descriptors.borrow().get(&number).cloned();
         if let Some(known) = known {
             return Ok(known.open.ok_or(Outside(Object::None))?);
@@ -318,12 +319,13 @@ impl ImportState {
         };
         let text = parsed.arg(dir)?;
         let (number, shown) =
-            descriptor(text).ok_or_else(|| format!("'{text}' is no descriptor"))?;
+            descriptor(text).ok_or_else(|| format!("'{text}' is not a descriptor"))?;
         let from = match thread.descriptors.borrow().get(&number).and_then(|it| it.open.clone()) {
             _ if number == libc::AT_FDCWD => shown.unwrap_or(cwd),
             Some(open) => open.path.clone(),
-            None => shown
-                .ok_or("the directory of a relative path is a descriptor that was not opened")?,
+            None => {
+                shown.ok_or("the directory of a relative path is a descriptor that is not open")?
+            }
         };
         Ok(self.absolute(&from, &path))
     }

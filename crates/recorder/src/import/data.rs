@@ -3,8 +3,8 @@
 use fsdyno_trace::{Call, Compressibility, CopyKind, Kind, LockOp, SyncKind};
 
 use super::parsed_call::{ParseError, ParsedCall};
+use super::state::{Fault, ImportState, Open, Outside, Thread, readable};
 use super::symbols::number;
-use super::world::{Fault, ImportState, Open, Outside, Thread, readable};
 
 /// The range of a read or write.
 struct Extent {
@@ -72,7 +72,7 @@ impl ImportState {
     }
 
     /// Imports a copy between two descriptors.
-    pub fn copied(&mut self, parsed: &ParsedCall<'_>, thread: &Thread) -> Result<Call, Fault> {
+    pub fn copy(&mut self, parsed: &ParsedCall<'_>, thread: &Thread) -> Result<Call, Fault> {
         let (from_at, to_at) = if parsed.name.starts_with("sendfile") { (1, 0) } else { (0, 2) };
         let copy = match parsed.name {
             "sendfile" | "sendfile64" => CopyKind::Sendfile,

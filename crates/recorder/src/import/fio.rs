@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::io::BufRead;
 
 use super::parsed_call::{ParseError, ParsedCall};
-use super::world::ImportState;
+use super::state::ImportState;
 use super::{Imported, lines};
 use crate::error::RecordError;
 
@@ -12,36 +12,36 @@ use crate::error::RecordError;
 pub fn read(
     from: impl BufRead,
     version: u32,
-    world: &mut ImportState,
+    state: &mut ImportState,
     imported: &mut Imported,
 ) -> Result<(), RecordError> {
     let mut first = true;
-    world.timed = true;
+    state.timed = true;
     let mut log =
-        Log { world, version, open: HashMap::new(), ends: HashMap::new(), next: 3, now: 0 };
+        Log { state, version, open: HashMap::new(), ends: HashMap::new(), next: 3, now: 0 };
     lines(from, imported, |text| {
         if std::mem::take(&mut first) {
-            let wanted = format!("fio version {version} iolog");
-            return match text.trim() == wanted {
+            let expected = format!("fio version {version} iolog");
+            return match text.trim() == expected {
                 true => Ok(()),
-                false => Err(format!("it is '{text}', not '{wanted}'")),
+                false => Err(format!("it is '{text}', not '{expected}'")),
             };
         }
         log.line(text)
     })?;
     // fio lays out its files before it starts.
-    let Log { world, ends, .. } = log;
-    ends.into_iter().for_each(|(name, end)| world.at_least(name.as_bytes(), end));
+    let Log { state, ends, .. } = log;
+    ends.into_iter().for_each(|(name, end)| state.at_least(name.as_bytes(), end));
     Ok(())
 }
 
 /// The state while a log is read.
 struct Log<'w> {
-    world: &'w mut ImportState,
+    state: &'w mut ImportState,
     version: u32,
     /// Descriptors by name.
     open: HashMap<String, i64>,
-    /// The end of the last byte that is read or written, by name.
+    /// The end of the last byte read or written, by name.
     ends: HashMap<String, u64>,
     /// The last descriptor that was assigned.
     next: i64,
@@ -52,7 +52,7 @@ struct Log<'w> {
 /// Returns a word of a line after checking that it is a number.
 fn number<'t>(words: &[&'t str], at: usize) -> Result<&'t str, ParseError> {
     let word = words.get(at).ok_or_else(|| "offset and length are missing".to_string())?;
-    word.parse::<i64>().map_err(|_| format!("'{word}' is no number"))?;
+    word.parse::<i64>().map_err(|_| format!("'{word}' is not a number"))?;
     Ok(word)
 }
 
@@ -64,14 +64,15 @@ impl Log<'_> {
         }
         if self.version == 3 {
             // Microseconds since the start.
-            let time: u64 = words[0].parse().map_err(|_| format!("'{}' is no time", words[0]))?;
+            let time: u64 =
+                words[0].parse().map_err(|_| format!("'{}' is not a time", words[0]))?;
             self.now = time.saturating_mul(1000);
             words.remove(0);
         } else {
             self.now += 1;
         }
         let [name, action, ..] = words[..] else {
-            return Err("it has no file and action".into());
+            return Err("it lacks a file name or an action".into());
         };
         if name.contains(['"', '\\']) {
             return Err(format!("the name {name} has characters that are not supported"));
@@ -130,6 +131,6 @@ impl Log<'_> {
 
     fn call(&mut self, name: &str, args: Vec<&str>, result: i64) -> Result<(), ParseError> {
         let parsed = ParsedCall { name, args, result, thread: 0, start: self.now, duration: 0 };
-        self.world.call(&parsed).map(|_| ())
+        self.state.call(&parsed).map(|_| ())
     }
 }

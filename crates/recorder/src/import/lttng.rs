@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::io::BufRead;
 
 use super::parsed_call::ParsedCall;
-use super::world::ImportState;
+use super::state::ImportState;
 use super::{Imported, lines};
 use crate::error::RecordError;
 
@@ -76,8 +76,8 @@ struct OpenCall {
 
 /// Returns the value of a field `NAME = VALUE` in the groups in braces. For flags with names, returns the number.
 fn field(text: &str, name: &str) -> Option<String> {
-    let wanted = format!(" {name} = ");
-    let value = &text[text.find(&wanted)? + wanted.len()..];
+    let prefix = format!(" {name} = ");
+    let value = &text[text.find(&prefix)? + prefix.len()..];
     if let Some(inner) = value.strip_prefix('"') {
         let bytes = inner.as_bytes();
         let mut at = 0;
@@ -109,12 +109,12 @@ fn time(text: &str) -> Option<u64> {
 /// Reads the output of babeltrace(1).
 pub fn read(
     from: impl BufRead,
-    world: &mut ImportState,
+    state: &mut ImportState,
     imported: &mut Imported,
 ) -> Result<(), RecordError> {
     let mut open_calls: HashMap<i64, OpenCall> = HashMap::new();
     let mut first = None;
-    world.timed = true;
+    state.timed = true;
     lines(from, imported, |text| {
         let (_, rest) = match text.split_once(" syscall_") {
             Some(parts) => parts,
@@ -132,11 +132,11 @@ pub fn read(
         // Without the context vtid or tid, all threads of a processor are treated as one.
         let thread: i64 = thread.or_else(|| field(fields, "cpu_id")?.parse().ok()).unwrap_or(0);
         if let Some(name) = event.strip_prefix("entry_") {
-            let Some((_, wanted)) = FIELDS.iter().find(|it| it.0 == name) else {
+            let Some((_, names)) = FIELDS.iter().find(|it| it.0 == name) else {
                 open_calls.remove(&thread);
                 return Ok(());
             };
-            let args = wanted.iter().map(|name| match *name {
+            let args = names.iter().map(|name| match *name {
                 "0" => Ok("0".to_string()),
                 "clone_flags" => Ok(format!("flags={}", field(fields, name).unwrap_or_default())),
                 name => field(fields, name).ok_or_else(|| format!("the field {name} is missing")),
@@ -156,10 +156,10 @@ pub fn read(
         let name =
             it.name.strip_prefix("new").filter(|it| it.ends_with("stat")).unwrap_or(&it.name);
         let (args, start, duration) = (args.collect(), it.start, now.saturating_sub(it.start));
-        world.call(&ParsedCall { name, args, result, thread, start, duration }).map(|_| ())
+        state.call(&ParsedCall { name, args, result, thread, start, duration }).map(|_| ())
     })?;
     if !open_calls.is_empty() {
-        world.note("calls that did not return", open_calls.len() as u64);
+        state.note("calls that did not return", open_calls.len() as u64);
     }
     Ok(())
 }

@@ -1,7 +1,7 @@
 //! Imports recordings made by other tools: converts their calls to a trace, with a tree inferred from the calls.
 //!
 //! Such a text does not show a tree. An entry is in the initial tree if a call found it and no earlier call in the text
-//! created it; its size is that which a stat or the reads show.
+//! created it; its size follows from a stat or from the reads.
 
 mod attributes;
 mod calls;
@@ -10,9 +10,9 @@ mod fio;
 mod lttng;
 mod names;
 mod parsed_call;
+mod state;
 mod strace;
 mod symbols;
-mod world;
 
 use std::io::BufRead;
 use std::path::PathBuf;
@@ -20,7 +20,7 @@ use std::path::PathBuf;
 use fsdyno_trace::{End, Header, TraceError, Writer};
 
 use crate::error::RecordError;
-use world::ImportState;
+use state::ImportState;
 
 /// The formats that can be imported.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,7 +38,7 @@ pub enum Format {
 /// The options of an import.
 #[derive(Clone, Debug, Default)]
 pub struct ImportOptions {
-    /// The directory whose entries are the tree of the trace. None for the working directory of the program.
+    /// The directory whose entries are the tree of the trace. If None, the working directory of the program.
     pub tree: Option<PathBuf>,
     /// True to replace the components of names by hashes.
     pub anonymize: bool,
@@ -112,20 +112,20 @@ pub fn import<W: std::io::Write>(
         None if format == Format::Strace => strace::working_directory(from.fill_buf()?),
         None => None,
     };
-    let mut world = ImportState::new(tree, options.anonymize);
+    let mut state = ImportState::new(tree, options.anonymize);
     match format {
-        Format::Strace => strace::read(from, &mut world, &mut imported)?,
-        Format::FioV2 => fio::read(from, 2, &mut world, &mut imported)?,
-        Format::FioV3 => fio::read(from, 3, &mut world, &mut imported)?,
-        Format::Lttng => lttng::read(from, &mut world, &mut imported)?,
+        Format::Strace => strace::read(from, &mut state, &mut imported)?,
+        Format::FioV2 => fio::read(from, 2, &mut state, &mut imported)?,
+        Format::FioV3 => fio::read(from, 3, &mut state, &mut imported)?,
+        Format::Lttng => lttng::read(from, &mut state, &mut imported)?,
     }
     let is_fio = matches!(format, Format::FioV2 | Format::FioV3);
     if let Some((line, problem)) = imported.first.first() {
-        if is_fio || world.events.is_empty() {
+        if is_fio || state.events.is_empty() {
             return Err(RecordError::Line { line: *line, problem: problem.clone() });
         }
     }
-    if world.events.is_empty() {
+    if state.events.is_empty() {
         let problem = "the file contains no call that a trace can represent".to_string();
         return Err(RecordError::Line { line: imported.lines.max(1), problem });
     }
@@ -138,16 +138,16 @@ pub fn import<W: std::io::Write>(
         }
         .into(),
         anonymized: options.anonymize,
-        has_times: world.timed,
+        has_times: state.timed,
         ..Header::default()
     };
     if imported.unknown > 0 {
-        world.note("lines that were not understood", imported.unknown);
+        state.note("lines that were not understood", imported.unknown);
     }
     let out = out().map_err(|error| TraceError::Io { offset: 0, error })?;
-    imported.events = world.events.len() as u64;
-    imported.notes = world.notes.clone();
-    world.write(Writer::new(out, &header)?)?;
+    imported.events = state.events.len() as u64;
+    imported.notes = state.notes.clone();
+    state.write(Writer::new(out, &header)?)?;
     Ok(imported)
 }
 

@@ -3,8 +3,8 @@
 use fsdyno_trace::{At, Call, Kind, NodeId, Object, Target};
 
 use super::parsed_call::{ParseError, ParsedCall, field};
+use super::state::{Descriptor, Fault, ImportState, Outside, Thread};
 use super::symbols::number;
-use super::world::{Descriptor, Fault, ImportState, Outside, Thread};
 
 /// Returns the flags and the mode of an open whose path is the argument `path`.
 fn flags_and_mode(parsed: &ParsedCall<'_>, path: usize) -> Result<(u32, u32), ParseError> {
@@ -20,7 +20,7 @@ fn flags_and_mode(parsed: &ParsedCall<'_>, path: usize) -> Result<(u32, u32), Pa
     })
 }
 
-/// True for a call with a directory argument before each path.
+/// True for a call that takes a directory argument before each path.
 fn is_at(parsed: &ParsedCall<'_>) -> bool {
     parsed.name.ends_with("at") || parsed.name == "renameat2"
 }
@@ -32,19 +32,19 @@ fn first(parsed: &ParsedCall<'_>) -> (Option<usize>, usize) {
 
 impl ImportState {
     /// Imports open(2) and its variants.
-    pub fn opens(&mut self, parsed: &ParsedCall<'_>, thread: &Thread) -> Result<Call, Fault> {
+    pub fn open_call(&mut self, parsed: &ParsedCall<'_>, thread: &Thread) -> Result<Call, Fault> {
         let at_dir = parsed.name.starts_with("openat");
         let (dir, path) = if at_dir { (Some(0), 1) } else { (None, 0) };
         let (flags, mode) = flags_and_mode(parsed, path)?;
         let has = |flag: i32| flags & flag as u32 == flag as u32;
-        let whole = self.path(parsed, thread, dir, path)?;
+        let full_path = self.path(parsed, thread, dir, path)?;
         let temporary = has(libc::O_TMPFILE);
         let kind = if has(libc::O_DIRECTORY) { Kind::Directory } else { Kind::File };
         let created_by = has(libc::O_CREAT) && !parsed.fails();
         // With O_CREAT, a file that was not seen before is assumed not to have existed.
         let exists = parsed.existed() && !created_by;
         let (cloexec, sure) = (has(libc::O_CLOEXEC), !temporary && has(libc::O_DIRECTORY));
-        let place = self.place(&whole, exists || temporary, kind, sure);
+        let place = self.place(&full_path, exists || temporary, kind, sure);
         if place.is_err() && !parsed.fails() {
             self.put(parsed, thread, Descriptor { open: None, cloexec });
         }
@@ -66,7 +66,7 @@ impl ImportState {
             if has(libc::O_TRUNC) {
                 self.changed(node);
             }
-            let open = self.open(node, whole);
+            let open = self.open(node, full_path);
             file = Some(open.file);
             self.put(parsed, thread, Descriptor { open: Some(open), cloexec });
         }
@@ -78,7 +78,7 @@ impl ImportState {
     }
 
     /// Returns the place of a name that a call creates; the name did not exist if the call succeeded.
-    fn makes(
+    fn new_name(
         &mut self,
         parsed: &ParsedCall<'_>,
         thread: &Thread,
@@ -91,7 +91,7 @@ impl ImportState {
     pub fn mkdir(&mut self, parsed: &ParsedCall<'_>, thread: &Thread) -> Result<Call, Fault> {
         let places = first(parsed);
         let mode = parsed.number(places.1 + 1)? as u32 & 0o7777;
-        let at = self.makes(parsed, thread, places)?;
+        let at = self.new_name(parsed, thread, places)?;
         let created = self.create(&at, parsed, Kind::Directory, mode);
         Ok(Call::Mkdir { at, mode, created })
     }
@@ -105,7 +105,7 @@ impl ImportState {
             _ => Kind::Special,
         };
         let mode = mode & 0o7777;
-        let at = self.makes(parsed, thread, places)?;
+        let at = self.new_name(parsed, thread, places)?;
         let created = self.create(&at, parsed, node, mode);
         Ok(Call::Mknod { at, node, mode, created })
     }
@@ -114,7 +114,7 @@ impl ImportState {
     pub fn symlink(&mut self, parsed: &ParsedCall<'_>, thread: &Thread) -> Result<Call, Fault> {
         let length = parsed.text(0)?.len().min(4095) as u32;
         let places = if is_at(parsed) { (Some(1), 2) } else { (None, 1) };
-        let at = self.makes(parsed, thread, places)?;
+        let at = self.new_name(parsed, thread, places)?;
         let created = self.create(&at, parsed, Kind::Symlink, 0o777);
         Ok(Call::Symlink { at, length, created })
     }

@@ -1,4 +1,4 @@
-//! A call as an imported text shows it, and the parsing of its arguments.
+//! A call read from an imported text, and the parsing of its arguments.
 
 use fsdyno_trace::CallKind;
 
@@ -122,7 +122,7 @@ pub fn field<'t>(text: &'t str, name: &str) -> Option<&'t str> {
     Some(rest[..rest.find([',', '}']).unwrap_or(rest.len())].trim())
 }
 
-/// Returns the kind of a call by its name; None for a call that a trace cannot have.
+/// Returns the kind of a call by its name; None for a call that a trace cannot represent.
 pub fn kind(name: &str) -> Option<CallKind> {
     use CallKind as K;
     Some(match name {

@@ -4,8 +4,8 @@ use std::collections::{HashMap, HashSet};
 use std::io::BufRead;
 
 use super::parsed_call::{ParsedCall, unquoted};
+use super::state::ImportState;
 use super::symbols::{errno, number};
-use super::world::ImportState;
 use super::{Imported, lines};
 use crate::error::RecordError;
 
@@ -89,7 +89,7 @@ fn arguments(text: &str) -> Option<(Vec<&str>, &str)> {
             _ if quoted => {}
             b'>' if shown => shown = false,
             _ if shown => {}
-            // What -y shows of a descriptor.
+            // The output of -y for a descriptor.
             b'<' if at > 0
                 && (bytes[at - 1].is_ascii_digit() || text[..at].ends_with("AT_FDCWD")) =>
             {
@@ -118,9 +118,9 @@ fn arguments(text: &str) -> Option<(Vec<&str>, &str)> {
 /// Parses the result and the duration of a call; None for a call without a result (`= ?`).
 fn result(text: &str) -> Result<Option<(i64, u64)>, String> {
     let text = text.trim();
-    let wrong = || format!("'{text}' is no result");
-    let text_of = text.strip_prefix('=').ok_or_else(wrong)?.trim();
-    let took =
+    let parse_error = || format!("'{text}' is not a result");
+    let text_of = text.strip_prefix('=').ok_or_else(parse_error)?.trim();
+    let duration =
         text_of.rsplit_once('<').and_then(|(_, it)| it.strip_suffix('>')).and_then(nanoseconds);
     let mut words = text_of.split(' ');
     let first = words.next().unwrap_or_default();
@@ -128,19 +128,19 @@ fn result(text: &str) -> Result<Option<(i64, u64)>, String> {
         return Ok(None);
     }
     let digits = first.split('<').next().unwrap_or_default();
-    let value = number(digits).ok_or_else(wrong)?;
+    let value = number(digits).ok_or_else(parse_error)?;
     if value != -1 || digits.starts_with("0x") {
-        return Ok(Some((value, took.unwrap_or(0))));
+        return Ok(Some((value, duration.unwrap_or(0))));
     }
     let name = words.next().unwrap_or_default();
-    let error = errno(name).ok_or_else(|| format!("'{name}' is no error that is known"))?;
-    Ok(Some((-error, took.unwrap_or(0))))
+    let error = errno(name).ok_or_else(|| format!("'{name}' is not a known error"))?;
+    Ok(Some((-error, duration.unwrap_or(0))))
 }
 
 /// Reads the output of strace(1).
 pub fn read(
     from: impl BufRead,
-    world: &mut ImportState,
+    state: &mut ImportState,
     imported: &mut Imported,
 ) -> Result<(), RecordError> {
     let mut unfinished: HashMap<i64, (String, u64)> = HashMap::new();
@@ -156,17 +156,17 @@ pub fn read(
             return Ok(());
         }
         let mut it = line(text);
-        it.thread = threads.of(it.thread, &mut unfinished, world);
+        it.thread = threads.of(it.thread, &mut unfinished, state);
         match it.time {
             Some((time, true)) => now = now.saturating_add(time),
             Some((time, false)) => now = time.saturating_sub(*first.get_or_insert(time)),
             None => now += 1,
         }
-        world.timed |= it.time.is_some();
+        state.timed |= it.time.is_some();
         if let Some(rest) = it.rest.strip_prefix("+++ ") {
             let code =
                 rest.strip_prefix("exited with ").and_then(|it| it.split(' ').next()?.parse().ok());
-            world.end_thread(it.thread, now, code.unwrap_or(-9));
+            state.end_thread(it.thread, now, code.unwrap_or(-9));
             return Ok(());
         }
         if it.rest.starts_with("--- ") {
@@ -182,13 +182,13 @@ pub fn read(
                 .ok_or_else(|| "'<... ' without ' resumed>'".to_string())?;
             let (begin, start) = unfinished
                 .remove(&it.thread)
-                .ok_or_else(|| "it resumes a call whose begin is missing".to_string())?;
-            return call(&format!("{begin}{end}"), it.thread, start, world);
+                .ok_or_else(|| "it resumes a call whose beginning is missing".to_string())?;
+            return call(&format!("{begin}{end}"), it.thread, start, state);
         }
-        call(it.rest, it.thread, now, world)
+        call(it.rest, it.thread, now, state)
     })?;
     if !unfinished.is_empty() {
-        world.note("calls that did not return", unfinished.len() as u64);
+        state.note("calls that did not return", unfinished.len() as u64);
     }
     Ok(())
 }
@@ -208,16 +208,16 @@ impl Threads {
         &mut self,
         number: i64,
         unfinished: &mut HashMap<i64, (String, u64)>,
-        world: &mut ImportState,
+        state: &mut ImportState,
     ) -> i64 {
         if number == 0 {
             return self.main;
         }
-        if world.has_thread(number) {
+        if state.has_thread(number) {
             return number;
         }
-        if self.main == 0 && world.has_thread(0) && !self.attached.contains(&number) {
-            world.rename(0, number);
+        if self.main == 0 && state.has_thread(0) && !self.attached.contains(&number) {
+            state.rename(0, number);
             self.main = number;
             if let Some(it) = unfinished.remove(&0) {
                 unfinished.insert(number, it);
@@ -227,10 +227,10 @@ impl Threads {
         let makes = |it: &(&i64, &(String, u64))| {
             ["clone(", "clone3(", "fork(", "vfork("].iter().any(|name| it.1.0.starts_with(name))
         };
-        // If there are several, the one that began last.
+        // If several calls are possible, the one that began last.
         let parent = unfinished.iter().filter(makes).max_by_key(|it| it.1.1);
         if let Some((parent, (begin, start))) = parent {
-            world.starts_early(&ParsedCall {
+            state.starts_early(&ParsedCall {
                 name: "clone",
                 args: vec![begin.as_str()],
                 result: number,
@@ -243,7 +243,7 @@ impl Threads {
     }
 }
 
-fn call(text: &str, thread: i64, start: u64, world: &mut ImportState) -> Result<(), String> {
+fn call(text: &str, thread: i64, start: u64, state: &mut ImportState) -> Result<(), String> {
     let (name, rest) = text.split_once('(').ok_or_else(|| "it is not a call".to_string())?;
     let is_name =
         |it: &str| !it.is_empty() && it.bytes().all(|it| it.is_ascii_alphanumeric() || it == b'_');
@@ -251,10 +251,10 @@ fn call(text: &str, thread: i64, start: u64, world: &mut ImportState) -> Result<
         return Err(format!("'{name}' is not the name of a call"));
     }
     let (args, rest) =
-        arguments(rest).ok_or_else(|| "it has no end of the arguments".to_string())?;
+        arguments(rest).ok_or_else(|| "the arguments have no closing parenthesis".to_string())?;
     let Some((result, duration)) = result(rest)? else { return Ok(()) };
     // strace prints '?' for results after which the kernel restarts a call.
-    world.call(&ParsedCall { name, args, result, thread, start, duration }).map(|_| ())
+    state.call(&ParsedCall { name, args, result, thread, start, duration }).map(|_| ())
 }
 
 #[cfg(test)]
@@ -278,7 +278,7 @@ mod tests {
     }
 
     #[test]
-    fn arguments_are_cut_at_commas_outside_of_texts_and_structures() {
+    fn arguments_are_split_at_commas_outside_strings_and_structures() {
         let (args, rest) = arguments(r#"3</a,b(>, "x\",)", {a=1, b=[2, 3]}, 0) = 0"#).unwrap();
         assert_eq!(args, ["3</a,b(>", r#""x\",)""#, "{a=1, b=[2, 3]}", "0"]);
         assert_eq!(rest, " = 0");

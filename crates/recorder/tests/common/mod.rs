@@ -1,6 +1,6 @@
 //! Helper functions of the tests of recording.
-#![allow(clippy::unwrap_used, reason = "a test ends where something is not as it should be")]
-#![allow(dead_code, reason = "not every test uses all of it")]
+#![allow(clippy::unwrap_used, reason = "tests may unwrap")]
+#![allow(dead_code, reason = "each test uses a part of it")]
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -11,7 +11,7 @@ use std::sync::{Mutex, MutexGuard};
 use fsdyno_recorder::{Options, RecordMethod, Recorded, record};
 use fsdyno_trace::{Base, CallKind, Checker, Event, Item, Reader};
 
-/// Held during a recording: a recorder waits for all children of its process, so that a process can have only one.
+/// Held during a recording: a recorder waits for all children of its process, so a process can have only one recorder.
 static ONE: Mutex<()> = Mutex::new(());
 
 pub struct Bench {
@@ -90,7 +90,7 @@ pub fn compiled(dir: &Path, source: &str, flags: &[&str]) -> PathBuf {
     program
 }
 
-/// Checks that the events on the program's own files are those that it counted.
+/// Checks that the events on the files of the program are the calls that it counted.
 pub fn none_is_lost(rounds: u64, how: RecordMethod, flags: &[&str]) -> Recorded {
     let bench = Bench::new();
     let program = compiled(bench.dir.path(), "counted", flags);

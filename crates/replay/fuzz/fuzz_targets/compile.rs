@@ -1,4 +1,4 @@
-//! Any bytes as a trace that is compiled for a replay: see ../check.rs.
+//! Compiles arbitrary bytes as a trace for a replay: see ../check.rs.
 //!
 //! `make fuzz` runs it. Findings are in `fuzz/artifacts/compile`; each becomes a test.
 #![no_main]

@@ -1,4 +1,4 @@
-//! Any bytes as a trace: see ../check.rs.
+//! Reads arbitrary bytes as a trace: see ../check.rs.
 //!
 //! `make fuzz` runs it. Findings are in `fuzz/artifacts/trace`; each becomes a test.
 #![no_main]

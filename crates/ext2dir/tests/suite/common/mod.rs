@@ -1,6 +1,6 @@
 //! Helpers of the model's tests: a volume, and runs of dirops on it.
 #![allow(clippy::unwrap_used, reason = "tests may unwrap")]
-#![allow(dead_code, reason = "no test needs all of it")]
+#![allow(dead_code, reason = "each test uses a part of it")]
 
 use std::collections::BTreeMap;
 
@@ -19,7 +19,7 @@ pub fn disk(name: &str) -> DiskSpec {
     fsdyno_disk::catalog::get(name).unwrap()
 }
 
-/// A fresh volume of `mib` MiB.
+/// Returns a new volume of `mib` MiB.
 pub fn volume(variant: &str, block_size: u64, mib: u64) -> Ext2 {
     let spec = disk("instant");
     let partition = partition::place(&spec, Some(Bytes(mib << 20)), 1).unwrap();
@@ -28,7 +28,7 @@ pub fn volume(variant: &str, block_size: u64, mib: u64) -> Ext2 {
     Ext2::new(variant, Layout::new(block_size, mib << 20), [7, 11, 13, 17], device, Nanos(0))
 }
 
-/// Makes a directory `d` with `n` files; returns its inode.
+/// Creates a directory `d` with `n` files; returns its inode.
 pub fn filled(ext2: &mut Ext2, n: u32) -> u32 {
     let dir = ext2.mkdir(ROOT, b"d").unwrap();
     for number in 0..n {
@@ -41,7 +41,7 @@ pub fn name(number: u32) -> String {
     format!("f{number:07}")
 }
 
-/// A trial of dirops on a disk.
+/// Runs a trial of dirops on a disk.
 pub fn dirops(variant: &str, disk_name: &str, sets: &[(&str, &str)], seed: u64) -> AgentReport {
     let sets = sets.iter().map(|(key, value)| (key.to_string(), value.to_string()));
     let params: BTreeMap<String, String> = sets.collect();

@@ -1,4 +1,4 @@
-#![allow(clippy::unwrap_used, reason = "a test ends where something is not as it should be")]
+#![allow(clippy::unwrap_used, reason = "tests may unwrap")]
 
 use super::*;
 
@@ -9,7 +9,7 @@ fn names() -> Names {
     Names::new((0, 0)).unwrap()
 }
 
-/// Adds an object to a directory, on a device of no other test file.
+/// Adds an object to a directory, on a device that no other test object uses.
 fn add(names: &mut Names, dir: Key, name: &str, inode: u64, mode: u32) -> Key {
     let info = Info { key: (u64::MAX - 1, inode), mode, links: 1, ..Info::default() };
     names.add(dir, name.as_bytes(), info, Path::new(""))
@@ -97,7 +97,7 @@ fn a_file_that_another_program_replaced_is_noticed() {
 }
 
 #[test]
-fn a_removed_name_is_gone_and_its_inode_number_free() {
+fn a_removed_name_is_unknown_and_its_inode_number_can_be_reused() {
     let mut names = names();
     let root = names.root();
     let file = add(&mut names, root, "file", 10, FILE);

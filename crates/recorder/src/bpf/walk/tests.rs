@@ -1,10 +1,10 @@
-#![allow(clippy::unwrap_used, reason = "a test ends where something is not as it should be")]
+#![allow(clippy::unwrap_used, reason = "tests may unwrap")]
 
 use std::fs;
 use std::path::PathBuf;
 
 use super::*;
-use crate::{Options, RecordMethod, by_names};
+use crate::{Options, RecordMethod, recorder_with_names};
 
 struct Bench {
     recorder: Recorder,
@@ -14,14 +14,14 @@ struct Bench {
     _dir: tempfile::TempDir,
 }
 
-/// A recorder that knows the names of a tree with the directory `d` and a link to it.
+/// Creates a recorder that knows the names of a tree with the directory `d` and a link to it.
 fn bench(dir: tempfile::TempDir) -> Bench {
     let path = dir.path().canonicalize().unwrap();
     fs::create_dir(path.join("d")).unwrap();
     std::os::unix::fs::symlink("d", path.join("link")).unwrap();
     let options = Options { how: RecordMethod::Bpf, ..Options::default() };
     let out = tempfile::tempfile().unwrap();
-    let mut recorder = by_names(&options, std::slice::from_ref(&path), out).unwrap();
+    let mut recorder = recorder_with_names(&options, std::slice::from_ref(&path), out).unwrap();
     let mut names = recorder.names.take().unwrap();
     names.begin();
     names.wait_for_tick();
@@ -33,7 +33,7 @@ impl Bench {
     fn walk(
         &mut self,
         text: &str,
-        good: bool,
+        succeeded: bool,
         name_outcome: NameOutcome,
     ) -> Result<Walked, Outside> {
         let (recorder, names) = (&mut self.recorder, &mut self.names);
@@ -41,7 +41,7 @@ impl Bench {
             recorder,
             names,
             begin: 1,
-            good,
+            succeeded,
             name_outcome: Some(name_outcome),
             follow: false,
         };
@@ -57,7 +57,7 @@ impl Bench {
 fn a_directory_of_an_unrecorded_program_is_found() {
     let mut bench = bench(tempfile::tempdir().unwrap());
     fs::create_dir_all(bench.path.join("d/new")).unwrap();
-    // What failed may have done so because `new` did not exist yet.
+    // A failed call may have failed because `new` did not exist yet.
     let it = bench.walk("d/new/x", false, NameOutcome::Nothing).unwrap();
     assert_eq!((it.dir, it.key, it.beyond), (bench.key("d"), None, 1));
     let it = bench.walk("d/new/x", true, NameOutcome::Made).unwrap();
@@ -66,33 +66,33 @@ fn a_directory_of_an_unrecorded_program_is_found() {
 }
 
 #[test]
-fn a_directory_that_is_gone_again_is_made_up_once() {
+fn a_directory_that_was_removed_again_is_added_once() {
     let mut bench = bench(tempfile::tempdir().unwrap());
     let it = bench.walk("d/gone/x", true, NameOutcome::Made).unwrap();
-    let home = bench.names.home(it.dir).unwrap();
-    assert_eq!((home.0, &home.1[..]), (bench.key("d"), &b"gone"[..]));
+    let parent = bench.names.parent_and_name(it.dir).unwrap();
+    assert_eq!((parent.0, &parent.1[..]), (bench.key("d"), &b"gone"[..]));
     assert_eq!(bench.walk("d/gone/y", true, NameOutcome::Made).unwrap().dir, it.dir);
     assert_eq!(bench.recorder.notes.len(), 1, "{:?}", bench.recorder.notes);
 }
 
 #[test]
-fn a_call_that_failed_because_of_a_name_found_what_another_call_made_meanwhile() {
+fn a_call_that_failed_because_a_name_existed_found_a_new_name_of_another_call() {
     let mut bench = bench(tempfile::tempdir().unwrap());
     let (d, made) = (bench.key("d"), bench.names.fresh());
     bench.names.make(d, b"x", made, libc::S_IFDIR | 0o755, None, 5);
-    let exists = NameOutcome::There(libc::S_IFREG | 0o644);
+    let exists = NameOutcome::Exists(libc::S_IFREG | 0o644);
     assert_eq!(bench.walk("d/x", false, exists).unwrap().key, Some(made));
     assert_eq!(bench.walk("d/x", false, NameOutcome::Nothing).unwrap().key, None);
     assert_eq!(bench.recorder.notes.len(), 0, "{:?}", bench.recorder.notes);
 }
 
 #[test]
-fn links_and_dots_lead_where_the_kernel_goes() {
+fn links_and_dots_are_resolved_as_in_the_kernel() {
     let mut bench = bench(tempfile::tempdir().unwrap());
     let (top, d) = (bench.top, bench.key("d"));
     let it = bench.walk("./link/../d//x", true, NameOutcome::Made).unwrap();
     assert_eq!((it.dir, it.links), (d, 0));
-    let it = bench.walk("link", true, NameOutcome::There(libc::S_IFLNK)).unwrap();
+    let it = bench.walk("link", true, NameOutcome::Exists(libc::S_IFLNK)).unwrap();
     assert_eq!((it.dir, it.links), (top, 0));
     let it = bench.walk("link/", true, DIRECTORY).unwrap();
     assert_eq!((it.dir, it.key, it.links), (top, Some(d), 1));
@@ -108,8 +108,8 @@ fn a_loop_of_links_ends() {
 
 #[test]
 fn files_in_a_file_system_mounted_below_dev_are_recorded() {
-    let apart = |path: &str| fs::metadata(path).map(|it| info_device(&it)).ok();
-    if apart("/dev/shm") == apart("/dev") || apart("/dev") == apart("/") {
+    let device_of = |path: &str| fs::metadata(path).map(|it| info_device(&it)).ok();
+    if device_of("/dev/shm") == device_of("/dev") || device_of("/dev") == device_of("/") {
         eprintln!("skipped: /dev/shm is not a separate file system");
         return;
     }

@@ -68,12 +68,12 @@ pub struct Thread {
     pub cwd: Rc<RefCell<Vec<u8>>>,
 }
 
-/// An object that a trace does not have.
+/// An object that a trace cannot represent.
 pub struct Outside(pub Object);
 
-/// The reason why a call is not an event of its kind.
+/// The reason why a call does not become an event of its kind.
 pub enum Fault {
-    /// The call is on an object that a trace does not have.
+    /// The call is on an object that a trace cannot represent.
     Outside(Outside),
     /// The call cannot be read.
     ParseError(ParseError),
@@ -133,7 +133,7 @@ fn check_outside(path: &[u8]) -> Result<(), Outside> {
 }
 
 impl ImportState {
-    /// A world whose tree has this path.
+    /// Creates the state of an import whose tree has this path.
     pub fn new(tree: Option<Vec<u8>>, anonymized: bool) -> ImportState {
         let root = || Node {
             kind: Kind::Directory,
@@ -179,7 +179,7 @@ impl ImportState {
         }
         let first = self.threads.values().min_by_key(|it| it.id.0).cloned();
         let Some(first) = first else { return self.spawn(None, number, true, false) };
-        self.note("threads whose begin is not in the text", 1);
+        self.note("threads whose start is not in the text", 1);
         self.spawn(Some(first), number, true, false)
     }
 
@@ -242,7 +242,7 @@ impl ImportState {
     /// Appends an event.
     pub fn event(&mut self, thread: ThreadId, start: u64, duration: u64, result: i64, call: Call) {
         if self.events.len() >= super::EVENTS {
-            self.note("events beyond the most that are imported", 1);
+            self.note("events beyond the maximum number of an import", 1);
             return;
         }
         self.events.push(Event { thread, think: 0, start, duration, result, call });
@@ -259,7 +259,7 @@ impl ImportState {
         }
     }
 
-    /// Makes an open file.
+    /// Creates an open file.
     pub fn open(&mut self, node: NodeId, path: Vec<u8>) -> Rc<Open> {
         self.files += 1;
         let file = FileId(self.files - 1);
@@ -283,8 +283,8 @@ impl ImportState {
         if out.is_empty() { b"/".to_vec() } else { out }
     }
 
-    /// Returns the place that an absolute path names. `exists`: its object must have existed; `kind`: the kind of an
-    /// unknown object; `sure`: the kind is not a guess.
+    /// Returns the place that an absolute path names. If `exists`, its object must have existed; an unknown object has
+    /// the type `kind`, which is not a guess if `sure`.
     pub fn place(
         &mut self,
         path: &[u8],
@@ -354,7 +354,7 @@ impl ImportState {
     ) -> Result<NodeId, Outside> {
         let made = dir.0 > SYSTEM.0 && self.nodes[dir.0 as usize].initial.is_none();
         if made || self.absent.contains(&(dir, name.clone())) {
-            self.note("calls on names that appeared without a call that made them", 1);
+            self.note("calls on names that appeared without a call that created them", 1);
             return Err(Outside(Object::None));
         }
         let id = self.node(kind, 0);
@@ -463,7 +463,7 @@ impl ImportState {
     }
 }
 
-/// Makes a call on an object outside the trace.
+/// Creates the record of a call on an object outside the trace.
 pub fn outside(call: CallKind, Outside(object): &Outside) -> Call {
     Call::Outside { call, object: *object, number: 0 }
 }
