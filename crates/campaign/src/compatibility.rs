@@ -136,10 +136,10 @@ pub(crate) fn same_machine(a: &Plan, b: &Plan) -> bool {
 /// The components of a guest, with the file system of its plan.
 pub(crate) type Guest<'a> = (Option<&'a FilesystemPlan>, &'a BTreeMap<String, String>);
 
-/// Returns the names of the components that both guests have, but that differ. The initramfs and its list of modules
+/// Returns the names of the components that both guests have and that differ. The initramfs and its list of modules
 /// are omitted, because they always differ between file systems; their contents are compared piece by piece. The
 /// snapshot is omitted, because it belongs to one file system's guest on one machine. Libraries are compared only between
-/// tools of one set: downloaded tools bring their own.
+/// tools of one set: downloaded tools include their own.
 pub(crate) fn changed_components((filesystem, a): Guest<'_>, (other, b): Guest<'_>) -> String {
     let one_set = tool_set(filesystem) == tool_set(other);
     let is_compared = |name: &str| {
@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn guests_of_two_rows_have_snapshots_of_their_own_and_repeats_of_one_row_share_theirs() {
+    fn guests_of_two_rows_have_different_snapshots_and_repeats_of_one_row_share_one() {
         let lab = |snapshot: &str| components(&[("snapshot", snapshot)]);
         let (plan, a, b) = (plan("ext4"), lab("a"), lab("b"));
         assert_eq!(changed_components((Some(&plan), &a), (Some(&plan), &b)), "");

@@ -59,8 +59,8 @@ const VARIABLE: &str = "FSDYNO_MACHINE";
 
 /// Returns the machine of a command that does not name one.
 fn default_machine() -> String {
-    let given = std::env::var(VARIABLE).ok().filter(|name| !name.is_empty());
-    given.unwrap_or_else(|| DEFAULT.to_string())
+    let name = std::env::var(VARIABLE).ok().filter(|name| !name.is_empty());
+    name.unwrap_or_else(|| DEFAULT.to_string())
 }
 
 /// Returns the disks and the guest of a request, with the machine's values as defaults.
@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn a_host_s_cpu_is_not_a_machine_s() {
+    fn under_kvm_a_machine_does_not_set_the_cpu() {
         assert_eq!(one("--machine desktop-2008 --accel kvm").2, "1");
     }
 

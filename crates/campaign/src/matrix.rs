@@ -206,7 +206,7 @@ fn works(matrix_request: &MatrixRequest) -> Result<Vec<Work>, MatrixError> {
 
 /// Returns the settings of each point of a curve, or the settings unchanged if there is no curve.
 fn points(kind: &workloads::Kind, settings: &Settings) -> Result<Vec<Settings>, MatrixError> {
-    let curve: Option<Curve> = settings.get("curve").and_then(|given| given.parse().ok());
+    let curve: Option<Curve> = settings.get("curve").and_then(|it| it.parse().ok());
     let Some(curve) = curve else { return Ok(vec![settings.clone()]) };
     if settings.contains_key("files") {
         return Err(MatrixError::Wrong(format!(
@@ -311,12 +311,12 @@ fn rows(matrix_request: &MatrixRequest, place: &Place) -> Result<Vec<Row>, Matri
 /// Returns the reason why the file system cannot run the workload, as a sentence.
 fn lacking(work: &Work, row: &Row) -> Option<String> {
     let name = &work.plan.name;
-    let says = |why: &String| format!("workload '{name}' cannot run on {}: {why}", row.label);
+    let sentence = |why: &String| format!("workload '{name}' cannot run on {}: {why}", row.label);
     if let Some(why) = row.lacks.get(&format!("workload {name}")) {
-        return Some(says(why));
+        return Some(sentence(why));
     }
     let mut ops = work.phases.iter().flat_map(|(_, counts)| counts).filter(|(_, n)| **n > 0);
-    ops.find_map(|(op, _)| row.lacks.get(&format!("op {op}"))).map(says)
+    ops.find_map(|(op, _)| row.lacks.get(&format!("op {op}"))).map(sentence)
 }
 
 /// Checks that the work fits the file system; a directory is checked by the media crate.
@@ -398,7 +398,7 @@ fn check_filled(work: &Work, row: &Row) -> Result<(), MatrixError> {
     if row.filesystem.is_none() {
         return Err(MatrixError::Wrong(format!(
             "workload '{name}' fills its file system to the last block, and a directory of this host \
-             is on yours; use --on lab with --size 256M, or --set most=N"
+             is on your own file system; use --on lab with --size 256M, or --set most=N"
         )));
     }
     match row.room {

@@ -54,7 +54,7 @@ pub struct MatrixRequest {
 }
 
 /// Default deadline: two days, which is more than the slowest file system of 2008 took for 725,000 files, so that only
-/// endless trials are cut off.
+/// endless trials reach it.
 pub const DEFAULT_DEADLINE: Nanos = Nanos(2 * 86_400 * 1_000_000_000);
 
 /// The target of an experiment.

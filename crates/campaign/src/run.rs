@@ -1,4 +1,4 @@
-//! Runs a schedule in a venue: several trials in parallel, each stored as it ends.
+//! Runs a schedule in a venue: several trials in parallel, each stored when it ends.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -354,7 +354,7 @@ fn without_report(job: &Job, reason: String, host: Host) -> Trial {
         row: None,
         repeats: None,
         version: env!("CARGO_PKG_VERSION").to_string(),
-        deadline_ns: Some(job.deadline).filter(|given| *given != DEFAULT_DEADLINE),
+        deadline_ns: Some(job.deadline).filter(|deadline| *deadline != DEFAULT_DEADLINE),
         outcome: Outcome::Failed,
         reason: Some(reason),
         plan: job.plan.clone(),

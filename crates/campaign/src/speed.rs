@@ -30,7 +30,7 @@ pub struct Estimate {
     pub time: Duration,
     /// The number of earlier trials that it is based on.
     pub trials: u32,
-    /// True if these were of the same workload.
+    /// True if these trials ran the same workload.
     pub same_work: bool,
 }
 
@@ -52,13 +52,13 @@ impl std::fmt::Display for Estimate {
     }
 }
 
-/// Returns the time that a trial took, with the making of its disks and the check of its file system.
+/// Returns the time that a trial took, including the creation of its disks and the check of its file system.
 pub fn took(trial: &Trial) -> Duration {
     crate::pace::took(trial)
 }
 
 impl Speeds {
-    /// Loads the paces from the cache; empty if there are none yet or the file is unreadable, which does no harm.
+    /// Loads the paces from the cache. Returns none if the file is missing or unreadable, which does no harm.
     pub fn load() -> Speeds {
         let text = path().and_then(|path| bounded::read_to_string(&path, &WRITTEN).ok());
         text.and_then(|text| serde_json::from_str(&text).ok()).unwrap_or_default()
@@ -199,7 +199,7 @@ mod tests {
             .map(|op| op.count)
             .sum();
         let pace = speeds.0[&keys[0]];
-        // On an idle machine, it takes its processor time and hardly more.
+        // On an idle machine, the trial takes hardly more than its processor time.
         let time = pace.seconds(ops as f64, 1.0);
         assert!((whole..1.3 * whole).contains(&time), "{pace:?}: {time}, {whole}");
         let estimate = Estimate { time: Duration::from_secs(150), trials: 1, same_work: true };

@@ -66,7 +66,7 @@ pub fn same_rule(rule: Option<&Repeats>, stored: &[Trial]) -> Result<(), String>
             };
             return Err(format!(
                 "the trials in this folder ran under {}, and this command requests {}: a number of \
-                 repeats is fixed before the results are known; give the same, or give --out a new folder",
+                 repeats is fixed before the results are known; request the same, or give --out a new folder",
                 describe(theirs),
                 describe(rule)
             ));

@@ -17,7 +17,7 @@ use crate::files::{make_folder, pretty, write_file};
 use crate::notes::say;
 use crate::store::{lock, replace_locked};
 
-/// The name of the report.
+/// The file name of the report.
 pub const PAGE: &str = crate::store::PAGE;
 
 /// The folder of the findings.
@@ -46,7 +46,7 @@ pub fn check_folder(folder: &Path) -> Result<(), Failure> {
     taken.map_or(Ok(()), |taken| {
         let folder = folder.display();
         Err(Failure::invalid_use(format!(
-            "'{folder}' has {taken} of something else, but no {ROWS_FILE} to resume; give a new folder with --out"
+            "'{folder}' has {taken} from something else, but no {ROWS_FILE} to resume; give a new folder with --out"
         )))
     })
 }
@@ -270,7 +270,10 @@ mod tests {
         }
         assert_eq!(fs::read_dir(path.parent().unwrap()).unwrap().count(), 1);
         assert!(
-            check_folder(folder.path()).unwrap_err().message.contains("findings of something else")
+            check_folder(folder.path())
+                .unwrap_err()
+                .message
+                .contains("findings from something else")
         );
     }
 
@@ -340,15 +343,15 @@ mod tests {
     #[test]
     fn neither_command_accepts_an_archive() {
         for (name, run, crash) in [
-            (ROWS_FILE, "results of fsdyno crash", "has crash.json of something else"),
+            (ROWS_FILE, "results of fsdyno crash", "has crash.json from something else"),
             (TRIALS, "which is read-only", "results of fsdyno run"),
         ] {
             let folder = tempfile::tempdir().unwrap();
             fs::write(compressed::name(&folder.path().join(name)), "").unwrap();
             let refused = [refuse(folder.path()), check_folder(folder.path())];
-            for (refused, says) in refused.into_iter().zip([run, crash]) {
+            for (refused, expected) in refused.into_iter().zip([run, crash]) {
                 let message = refused.unwrap_err().message;
-                assert!(message.contains(says) && message.contains("new folder"), "{message}");
+                assert!(message.contains(expected) && message.contains("new folder"), "{message}");
             }
         }
     }

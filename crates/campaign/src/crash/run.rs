@@ -43,8 +43,9 @@ impl Cuts {
     }
 }
 
-/// The words of a message for a stored row of a different command.
-const OTHER: &str = "by another command (other work, options, seed or number of cuts); repeat that one to resume it, or";
+/// The part of a message about a stored row of a different command.
+const OTHER: &str = "from another command (another workload, other options, seed or number of cuts); \
+                     repeat that one to resume it, or";
 
 /// A resolved request.
 pub struct CrashRun {
@@ -177,7 +178,7 @@ impl CrashRun {
             }
             match identity(&self.cells[at].plan) {
                 Ok(lab_id) if row.lab_id == lab_id => {}
-                Ok(_) => return Err(refused(folder, &row, "in another lab;")),
+                Ok(_) => return Err(refused(folder, &row, "from another lab;")),
                 // The requirement was not missing when the row was stored, and the row is complete.
                 Err(VenueError::Missing(why)) => {
                     let label = &row.label;
@@ -301,12 +302,15 @@ mod tests {
         let run = run();
         let refused = |row: Row| run.stored(Path::new("out"), vec![row], here).unwrap_err().message;
         let kept = || row(&run, 0);
-        for (row, says) in [
-            (Row { lab_id: Some("there".into()), ..kept() }, "has ext4 in another lab; give a new"),
+        for (row, expected) in [
+            (
+                Row { lab_id: Some("there".into()), ..kept() },
+                "has ext4 from another lab; give a new",
+            ),
             (Row { oracle: 1, ..kept() }, "has ext4 judged by an older, more lenient oracle"),
-            (Row { seed: 2, ..kept() }, "has ext4 by another command"),
+            (Row { seed: 2, ..kept() }, "has ext4 from another command"),
         ] {
-            assert!(refused(row).contains(says), "{says}");
+            assert!(refused(row).contains(expected), "{expected}");
         }
         let skipped = Row { skipped: Some("no mkfs".into()), ..kept() };
         let rows = run.stored(Path::new("out"), vec![skipped], here).unwrap();

@@ -92,7 +92,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_folder_with_trials_even_compressed_ones_is_not_one_of_crash() {
+    fn a_folder_with_trials_even_compressed_ones_is_not_a_crash_folder() {
         let folder = tempfile::tempdir().unwrap();
         let (file, trials) = (folder.path().join(ROWS_FILE), folder.path().join(TRIALS));
         std::fs::write(&file, "").unwrap();

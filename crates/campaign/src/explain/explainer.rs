@@ -27,14 +27,14 @@ pub struct Explainer {
 }
 
 impl Explainer {
-    /// Finds a lab for each kernel of these trials. `given` holds the values of `--kernel`, for kernels that cannot
-    /// be found by their release.
+    /// Finds a lab for each kernel of these trials. `requested` holds the values of `--kernel`, for kernels that
+    /// cannot be found by their release.
     pub fn new<'a>(
         trials: impl Iterator<Item = &'a Trial>,
-        given: &[String],
+        requested: &[String],
         stop: &Arc<AtomicBool>,
     ) -> Result<Explainer, Failure> {
-        let venue = rerun::venue(trials, given, stop)?;
+        let venue = rerun::venue(trials, requested, stop)?;
         Ok(Explainer { venue, stop: Arc::clone(stop) })
     }
 

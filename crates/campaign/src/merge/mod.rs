@@ -1,7 +1,7 @@
 //! Merges the shares of one command into the folder that a run without shares would have left.
 //!
 //! The shares are only read. The merged folder is written after all checks, each file completely or not at all. It is
-//! itself a share, of all trials, so that a merge can be repeated, or continued with more shares.
+//! itself a share that holds all trials, so that a merge can be repeated, or continued with more shares.
 
 mod error;
 mod logs;
@@ -200,8 +200,8 @@ fn planned_only(source: &Source) -> Result<(), MergeError> {
     }
 }
 
-/// Checks that all trials ran under comparable conditions: in guests that differ only in what their file systems
-/// need, or on hosts with the same kernel and mount.
+/// Checks that all trials ran under comparable conditions: in guests that differ only in the components that their file
+/// systems need, or on hosts with the same kernel and mount.
 fn one_place(sources: &[Source]) -> Result<(), MergeError> {
     let mut distinct: Vec<(&Source, &Trial)> = Vec::new();
     for source in sources {

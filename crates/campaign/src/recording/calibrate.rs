@@ -1,7 +1,7 @@
 //! Calibrates a recording: replays it immediately on the same file system, and compares the time of its calls.
 //!
 //! A recording by BPF is compared with recordings by BPF of its replays, so that both sides are timed in the same way:
-//! from the entry of a call to its end in the kernel, without the time for which its thread waited for a processor.
+//! from the entry of a call to its end in the kernel, excluding the time for which its thread waited for a processor.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -90,7 +90,7 @@ pub fn calibrate(trace: &Path, directory: &Path, by_bpf: bool) -> Result<(), Fai
     Ok(())
 }
 
-/// Returns what a replay cannot repeat, if the times differ by more than a tenth.
+/// Returns the probable reason for the difference, if the times differ by more than a tenth and one is known.
 fn reason(ratio: f64, calls: &Recorded) -> Option<String> {
     if ratio < 0.9 {
         return Some(
@@ -126,7 +126,7 @@ fn differences(recorded: &Times, replayed: &Times) -> Vec<String> {
     kinds.into_iter().take(PRINTED).map(text).collect()
 }
 
-/// Returns the times of the calls in a recording that a replay makes, and what else it has of them.
+/// Returns the times of those calls in a recording that a replay makes, and the recording's other facts about them.
 fn recorded(trace: &Path) -> Result<(Times, Recorded), Failure> {
     let mut file =
         File::open(trace).map_err(|error| Failure::io("read the trace", trace, &error))?;
@@ -139,7 +139,7 @@ fn recorded(trace: &Path) -> Result<(Times, Recorded), Failure> {
     Ok((times, calls))
 }
 
-/// Returns the kind of the calls in a trace that an op of a replay stands for.
+/// Returns the kind of calls in a trace that an op of a replay represents.
 fn kind(op: OpKind) -> CallKind {
     match op {
         OpKind::Create | OpKind::Open => CallKind::Open,

@@ -99,9 +99,9 @@ fn lines(spec: &mut RunSpec) -> Result<Lines, Failure> {
         }
     }
     spec.parameters = rest;
-    let given = [("command", &command), ("setup", &setup)];
+    let lines = [("command", &command), ("setup", &setup)];
     let set: Vec<(&str, &str)> =
-        given.iter().filter_map(|(key, line)| Some((*key, line.as_deref()?))).collect();
+        lines.iter().filter_map(|(key, line)| Some((*key, line.as_deref()?))).collect();
     let params = command::KIND.resolve(&set)?;
     let setting = fsdyno_workload::Setting::default();
     let built = command::KIND.build(&params, &setting)?;
@@ -119,7 +119,7 @@ fn record(lines: &Lines, folder: &Path, trace: &Path) -> Result<(), Failure> {
     let lines_file = folder.join(LINES);
     if trace.exists() {
         if fs::read_to_string(&lines_file).is_ok_and(|known| known == text) {
-            say(&format!("fsdyno: the command was recorded before, in '{}'", trace.display()));
+            say(&format!("fsdyno: the command is already recorded in '{}'", trace.display()));
             return for_trials(folder);
         }
         return Err(Failure::invalid_use(format!(

@@ -28,11 +28,11 @@ pub fn lab_rows(matrix_request: &MatrixRequest, lab: &LabPlace) -> Result<Vec<Ro
         lab.disks.iter().map(|requested| disk(requested)).collect::<Result<_, _>>()?;
     let journal = lab.journal_disk.as_deref().map(disk).transpose()?;
     let no_journal = !specs.iter().any(|(_, spec)| spec.names_second_disk());
-    for (option, given) in [
+    for (option, is_set) in [
         ("--journal-disk", lab.journal_disk.is_some()),
         ("--journal-size", lab.journal_size.is_some()),
     ] {
-        if given && no_journal {
+        if is_set && no_journal {
             return Err(MatrixError::Wrong(format!(
                 "{option} is for a file system whose spec names {{journal}}, and none does; write \
                  --fs 'ext4 -J device={{journal}}', for example, or leave {option} out"

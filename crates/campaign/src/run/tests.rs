@@ -247,7 +247,7 @@ fn another_file_system_on_the_same_directory_is_refused_even_with_nothing_to_do(
 }
 
 #[test]
-fn a_host_never_joins_a_lab_and_trials_of_other_requests_are_reported() {
+fn host_trials_never_join_lab_trials_and_trials_of_other_requests_are_reported() {
     let folder = tempfile::tempdir().unwrap();
     let mut store = Store::open(folder.path()).unwrap();
     go(&Fake(good), &mut store, false).unwrap();
@@ -303,7 +303,7 @@ fn two_labs_never_mix_in_one_folder() {
     assert!(error.to_string().contains("different: agent"), "{error}");
 }
 
-/// A venue that may not boot a guest for a snapshot.
+/// A venue that must not boot a guest to create a snapshot.
 struct NoBoot;
 
 impl Venue for NoBoot {

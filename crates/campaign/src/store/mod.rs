@@ -1,7 +1,7 @@
-//! The result folder: `trials.ndjson`, with a line for each trial, written as the trial ends, and `series.ndjson`.
+//! The result folder: `trials.ndjson`, with a line for each trial, written when the trial ends, and `series.ndjson`.
 //!
 //! Every line is persisted before the next trial starts. A line torn by a crash is removed before the next one is
-//! written; any other unreadable line means that the file is not fsdyno's, and the file is left unchanged.
+//! written; any other unreadable line means that fsdyno did not write the file, which is left unchanged.
 
 mod error;
 pub mod series_file;

@@ -191,7 +191,8 @@ fn restriction(tune: &TuneRequest, spec: &RunSpec, kernel: Option<String>) -> Re
     }
 }
 
-/// Returns the part of a space that is tried. With several file systems, an option that only others have is ignored.
+/// Returns the part of a space that is tried. With several file systems, an option that only the others have is
+/// ignored.
 fn restricted(
     space: &Space,
     by: &Restriction,
@@ -321,12 +322,12 @@ fn finish(
     let least = tune.least_difference;
     let mut safety = None;
     if cuts.cuts > 0 && points.is_lab() {
-        let of_it = cuts.safety(space, &found, objective, points)?;
-        if of_it.winner != found.winner {
-            found.winner = of_it.winner.clone();
+        let tested = cuts.safety(space, &found, objective, points)?;
+        if tested.winner != found.winner {
+            found.winner = tested.winner.clone();
             found.confirmed = None;
         }
-        safety = Some(of_it);
+        safety = Some(tested);
     }
     let mut tuned = result::tuned(space, &found, least, dropped);
     if let Some(safety) = safety {

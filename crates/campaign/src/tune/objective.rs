@@ -90,7 +90,7 @@ mod tests {
             parse("deliver=2,setup").unwrap().words(),
             "minimised: time of 2 deliver + setup"
         );
-        for (text, says) in [
+        for (text, expected) in [
             ("delivr=2", "did you mean 'deliver'?"),
             ("deliver=0", "a positive number"),
             ("deliver=nan", "a positive number"),
@@ -98,7 +98,7 @@ mod tests {
             ("", "no phase ''"),
         ] {
             let error = parse(text).unwrap_err();
-            assert!(error.contains(says), "{text}: {error}");
+            assert!(error.contains(expected), "{text}: {error}");
         }
     }
 

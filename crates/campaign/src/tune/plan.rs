@@ -54,7 +54,7 @@ impl Tuning {
                 format!("{outlook} ({})", one.basis())
             }
             None => format!(
-                "{}; that of a trial is not known before the first one on this machine",
+                "{}; the time of a trial is not known before the first one on this machine",
                 bench::words_of(budget)
             ),
         })

@@ -123,7 +123,7 @@ impl Cluster {
         let mut store = Store::open(&folder).unwrap();
         let share = ShareFile::new(shard, &self.slots(), &self.cells, format!("run {shard}"), None);
         share.claim(&store).unwrap();
-        // The last one ends first, as it may with several workers.
+        // The last trial ends first, as may happen with several workers.
         for (at, slot) in shard.of(&self.slots()).iter().enumerate().rev() {
             let mut trial = trial(&self.cells, slot);
             trial.host.started = format!("on the machine of {name}");
@@ -261,7 +261,7 @@ fn a_success_elsewhere_supersedes_a_failure_of_the_same_trial() {
 fn two_labs_are_refused_with_their_differences() {
     let cluster = Cluster::new(cells());
     let first = cluster.good("s1", "1/2");
-    // Another QEMU, and another initramfs alone: the same trial would have another identity.
+    // A different QEMU, and only a different initramfs: the same trial would have a different identity.
     for (component, name, text) in
         [(Some("qemu"), "s2", "different: qemu"), (None, "s3", "the initramfs")]
     {
@@ -310,7 +310,7 @@ fn shares_of_two_commands_are_refused_with_their_first_difference() {
 }
 
 #[test]
-fn folders_that_are_no_share_or_no_merge_are_left_unchanged() {
+fn folders_that_are_neither_shares_nor_merges_are_left_unchanged() {
     let cluster = Cluster::new(cells());
     let (first, second) = (cluster.good("s1", "1/2"), cluster.good("s2", "2/2"));
     let shares = [first.clone(), second];
@@ -351,7 +351,7 @@ fn a_running_share_is_refused_and_a_torn_line_is_reported() {
 }
 
 #[test]
-fn a_folder_stays_the_share_that_it_is() {
+fn a_folder_stays_the_share_that_it_was_created_as() {
     let cluster = Cluster::new(cells());
     let folder = cluster.good("s1", "1/2");
     let store = Store::open(&folder).unwrap();
