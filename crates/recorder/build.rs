@@ -44,7 +44,7 @@ fn main() {
     match command.status() {
         Ok(status) if status.success() => {}
         Ok(status) => fail(&format!("{command:?}: {status}")),
-        Err(error) => fail(&format!("{command:?}: {error}; it is a C compiler that is wanted")),
+        Err(error) => fail(&format!("{command:?}: {error}; a C compiler is needed")),
     }
     match layout().map(|text| std::fs::write(Path::new(&folder).join("layout.rs"), text)) {
         Ok(Ok(())) => {}

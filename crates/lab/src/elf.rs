@@ -10,7 +10,7 @@ pub enum ElfError {
     #[error("it is not a 64-bit little-endian ELF file")]
     NotElf,
     /// A header points outside the file.
-    #[error("a header of it points outside the file")]
+    #[error("one of its headers points outside the file")]
     OutOfBounds,
 }
 

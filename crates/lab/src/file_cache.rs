@@ -270,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn an_item_is_made_once_and_found_again_with_its_hash() {
+    fn an_item_is_created_once_and_found_again_with_its_hash() {
         let folder = tempfile::tempdir().unwrap();
         let files = of(&folder, 1 << 30);
         let (_, made) = files.get("key", &mut || true, &mut write(b"whole")).unwrap();
@@ -283,7 +283,7 @@ mod tests {
     }
 
     #[test]
-    fn a_changed_file_is_made_again() {
+    fn a_changed_file_is_created_again() {
         let folder = tempfile::tempdir().unwrap();
         let files = of(&folder, 1 << 30);
         let (_, made) = files.get("key", &mut || true, &mut write(b"#1 SMP")).unwrap();
@@ -298,7 +298,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_of_a_failed_or_killed_maker_is_stored() {
+    fn a_failed_or_killed_process_stores_nothing() {
         let folder = tempfile::tempdir().unwrap();
         let files = of(&folder, 1 << 30);
         let error = files.get("key", &mut || true, &mut |_| Err(RunError::Stopped)).unwrap_err();
@@ -315,7 +315,7 @@ mod tests {
     }
 
     #[test]
-    fn concurrent_users_make_an_item_once_and_a_stopped_one_does_not_wait() {
+    fn concurrent_users_create_an_item_once_and_a_stopped_one_does_not_wait() {
         let folder = tempfile::tempdir().unwrap();
         let files = of(&folder, 1 << 30);
         let makes = AtomicU32::new(0);

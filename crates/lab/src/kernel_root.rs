@@ -19,8 +19,8 @@ pub struct Kernel {
 }
 
 impl Kernel {
-    /// Returns what of this kernel was built on this host: `kernel` for all of it, otherwise the names of the builds of
-    /// modules (`zfs`).
+    /// Returns the parts of this kernel that were built on this host: `kernel` if all of it was, otherwise the names of
+    /// the builds of modules (`zfs`).
     pub fn built_here(&self) -> Vec<String> {
         if build::origin(&self.modules).is_some() {
             return vec!["kernel".into()];

@@ -201,7 +201,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn cleared_lists_are_gone_with_what_apt_keeps() {
+    fn clearing_removes_the_lists_and_the_files_that_apt_keeps() {
         let folder = tempfile::tempdir().unwrap();
         let cache = Cache::at(folder.path()).unwrap();
         keep(&cache, &list(&SPLIT), Duration::ZERO);
@@ -217,7 +217,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn lists_are_recent_for_a_day_and_say_how_old_they_are() {
+    fn lists_are_recent_for_a_day_and_report_their_age() {
         let folder = tempfile::tempdir().unwrap();
         let cache = Cache::at(folder.path()).unwrap();
         assert_eq!(Lists::cached(Archive::Debian, &cache).unwrap(), None);
@@ -240,7 +240,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn a_list_that_was_altered_or_is_of_other_suites_is_not_used() {
+    fn an_altered_list_or_one_of_other_suites_is_not_used() {
         let packages = Packages::read(&list(&SPLIT));
         let whole = text(7, "deb x\n", &packages);
         assert_eq!(read(&whole, "deb x\n"), Some((7, packages)));

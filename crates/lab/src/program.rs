@@ -1,4 +1,5 @@
-//! The files of fsdyno's programs: their bytes for an identity, without what only names the build, and their sections.
+//! The files of fsdyno's programs: their bytes for an identity, excluding the sections that name the build, and their
+//! sections.
 
 use std::path::Path;
 
@@ -49,7 +50,7 @@ mod tests {
     static STAMP: [u8; 8] = *b"7d48d33+";
 
     #[test]
-    fn what_names_the_build_is_blank_and_nothing_else_changes() {
+    fn the_sections_that_name_the_build_are_zeroed_and_nothing_else_changes() {
         let whole = std::fs::read("/proc/self/exe").unwrap();
         let at = Elf::parse(&whole).unwrap().section_range(build::SECTION).unwrap().unwrap();
         assert_eq!(whole[at.clone()], STAMP);

@@ -29,9 +29,9 @@ pub fn find(name: &str) -> Result<PathBuf, LabError> {
     }
     let path = std::env::var_os("PATH").unwrap_or_default();
     let folders = std::env::split_paths(&path);
-    let administrator = ["/usr/local/sbin", "/usr/sbin", "/sbin"].map(PathBuf::from);
+    let sbin = ["/usr/local/sbin", "/usr/sbin", "/sbin"].map(PathBuf::from);
     folders
-        .chain(administrator)
+        .chain(sbin)
         .map(|folder| folder.join(name))
         .find(|path| is_program(path))
         .or_else(|| tool_set::launcher_of(name))
@@ -213,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn programs_of_the_administrator_are_found_without_being_on_the_path() {
+    fn programs_are_found_in_the_sbin_folders_and_by_absolute_path() {
         assert!(find("sh").unwrap().is_absolute());
         let sh = find("sh").unwrap().canonicalize().unwrap();
         assert_eq!(find(sh.to_str().unwrap()).unwrap(), sh);

@@ -8,7 +8,7 @@ use fsdyno_record::canonical::sha256_hex;
 use tempfile::TempDir;
 
 use super::source::{self, Source, wrong};
-use super::{Build, BuildOptions, BuildResult, Need, check_needs, keep, linux};
+use super::{Build, BuildOptions, BuildResult, Need, check_needs, linux, store_kernel};
 use crate::cache::Cache;
 use crate::config;
 use crate::error::LabError;
@@ -189,7 +189,7 @@ fn install(
     for link in ["build", "source"] {
         let _ = fs::remove_file(modules.join(link));
     }
-    keep(&root, &release, origin, cache)?;
+    store_kernel(&root, &release, origin, cache)?;
     Ok(release)
 }
 
@@ -222,8 +222,8 @@ fn configuration() -> String {
 
 /// Returns an option that the lab needs and a configuration lacks, if there is one.
 fn absent(config: &str) -> Option<&'static str> {
-    let wanting = config::missing_options(config);
-    let needed = options().map(|(name, _)| name).find(|name| wanting.contains(name));
+    let missing = config::missing_options(config);
+    let needed = options().map(|(name, _)| name).find(|name| missing.contains(name));
     let has_reiser4 = config.lines().any(|line| line == "CONFIG_REISER4_FS=y");
     needed.or((!has_reiser4).then_some("CONFIG_REISER4_FS"))
 }
@@ -233,7 +233,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_configuration_has_reiser4_and_what_every_guest_needs() {
+    fn the_configuration_has_reiser4_and_the_options_that_every_guest_needs() {
         let text = configuration();
         for option in [
             "CONFIG_REISER4_FS=y",
@@ -296,8 +296,8 @@ mod tests {
             let linux = linux.map(Path::to_path_buf);
             let sources = Sources { linux, reiser4: reiser4.to_path_buf() };
             let options = BuildOptions { jobs: 1, keep: false };
-            let said = |line: &str| panic!("it began: {line}");
-            let error = super::reiser4(&sources, options, &cache, &said).unwrap_err();
+            let log = |line: &str| panic!("it began: {line}");
+            let error = super::reiser4(&sources, options, &cache, &log).unwrap_err();
             assert!(!place.path().join("cache").exists());
             error.to_string()
         };

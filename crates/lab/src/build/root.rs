@@ -1,7 +1,7 @@
 //! A root folder of Debian packages in which the commands of a build run, isolated from this host's programs, libraries
 //! and devices.
 //!
-//! Commands run by chroot in namespaces of their own, without a network, and see only the devices in [`SCRIPT`]. Mounts
+//! Commands run by chroot in separate namespaces, without a network, and see only the devices in [`SCRIPT`]. Mounts
 //! and processes end with the command.
 
 use std::fs;
@@ -20,7 +20,7 @@ const MERGED: &[&str] = &["bin", "lib", "lib64", "sbin"];
 /// The search path in a root.
 const SEARCH_PATH: &str = "PATH=/usr/sbin:/usr/bin";
 
-/// Gives the root $1 a few devices of this host and its own processes, and runs the other arguments in its folder $2.
+/// Mounts a few devices of this host and a /proc in the root $1, and runs the other arguments in its folder $2.
 const SCRIPT: &str = r#"
 PATH=/usr/sbin:/usr/bin:/sbin:/bin; export PATH
 root=$1; place=$2; shift 2
@@ -81,7 +81,7 @@ impl Root {
         self.folder.join(inside.trim_start_matches('/'))
     }
 
-    /// Returns the versions of packages and of those of a compiler, separated by commas.
+    /// Returns the versions of the named packages and of a compiler's packages, separated by commas.
     pub(super) fn origin(&self, names: &[&str], compiler: &str) -> String {
         let number = compiler.rsplit('-').next().unwrap_or_default();
         let is_compiler = |name: &str| {
@@ -122,7 +122,7 @@ impl Root {
         }
     }
 
-    /// Gives a program a second name, which a package's installation would otherwise do.
+    /// Gives a program a second name, as the installation of its package would.
     pub(super) fn link(
         &self,
         build: &Build<'_>,

@@ -49,12 +49,12 @@ impl Source {
         command.arg(file).arg("--no-wildcards-match-slash").arg(format!("*/{name}"));
         command.stdin(Stdio::null()).env("LC_ALL", "C");
         let output = command.output().map_err(LabError::io("read", file))?;
-        let said = String::from_utf8_lossy(&output.stderr);
-        let is_tar = !said.contains("does not look like a tar archive");
-        let is_absent = is_tar && said.contains("Not found in archive");
+        let message = String::from_utf8_lossy(&output.stderr);
+        let is_tar = !message.contains("does not look like a tar archive");
+        let is_absent = is_tar && message.contains("Not found in archive");
         if !output.status.success() && !is_absent {
-            let said = said.lines().next().unwrap_or_default().to_string();
-            return Err(wrong(file, format!("it is neither a folder nor a tar file ({said})")));
+            let message = message.lines().next().unwrap_or_default().to_string();
+            return Err(wrong(file, format!("it is neither a folder nor a tar file ({message})")));
         }
         let text = String::from_utf8_lossy(&output.stdout).into_owned();
         Ok(output.status.success().then_some(text))
