@@ -196,7 +196,7 @@ fn place(plan: &Plan) -> String {
         (None, size) => size.map(|size| format!("{{journal}} on {size} more")),
         (Some(_), None) => None,
     };
-    let mut parts = vec![venue::stated(&plan.venue, &on)];
+    let mut parts = vec![venue::describe(&plan.venue, &on)];
     parts.extend(journal);
     if let Some(lab) = plan.lab() {
         parts.push(format!("kernel {}", lab.kernel));

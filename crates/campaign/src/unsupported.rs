@@ -15,7 +15,7 @@ pub fn refuse_unsupported(run: &RunSpec, on: &Target, kind: TargetKind) -> Resul
         TargetKind::Ephemeral => "a device of this host",
         TargetKind::Drive => "a drive of this host",
     };
-    let requested = run.axes.given.iter().filter_map(|key| Axis::of(key));
+    let requested = run.axes.explicit.iter().filter_map(|key| Axis::of(key));
     let axis = requested
         .filter(|axis| !axis.targets.contains(&kind))
         .map(|axis| (axis.key, axis.targets, axis.unsupported_reason));

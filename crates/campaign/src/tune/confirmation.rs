@@ -45,7 +45,7 @@ impl Work {
         }
     }
 
-    fn words(&self) -> String {
+    fn description(&self) -> String {
         std::iter::once(&self.workload)
             .chain(&self.parameters)
             .cloned()
@@ -96,8 +96,8 @@ pub fn confirm(
 ) -> Result<Vec<Confirmation>, Failure> {
     let mut all = Vec::new();
     for work in works {
-        let what = format!("{} (separate seeds)", work.words());
-        say(&format!("fsdyno: confirming with {}", work.words()));
+        let what = format!("{} (separate seeds)", work.description());
+        say(&format!("fsdyno: confirming with {}", work.description()));
         let with = |of: &PointSettings| PointSettings {
             work: Some((work.workload.clone(), work.parameters.clone())),
             ..of.clone()

@@ -64,7 +64,7 @@ impl Tuning {
         let Tuning { request, spec, spaces, objective } = self;
         let mut tuned = Tuned {
             tune: VERSION,
-            objective: objective.words(),
+            objective: objective.description(),
             safe: request.safe,
             least: request.least_difference,
             ..Tuned::default()
@@ -135,7 +135,7 @@ fn spaces(tune: &TuneRequest) -> Result<Vec<Space>, Failure> {
 /// Returns the request of the trials: in the lab with snapshots, unless the command specifies the boot mode.
 fn spec(tune: &TuneRequest) -> RunSpec {
     let mut spec = tune.spec.clone();
-    if !spec.axes.given.contains(&"boot") && is_lab(&spec) {
+    if !spec.axes.explicit.contains(&"boot") && is_lab(&spec) {
         spec.axes.guest.boot = BootPlan::Snapshot;
     }
     spec

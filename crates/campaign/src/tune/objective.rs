@@ -46,7 +46,7 @@ impl Objective {
     }
 
     /// Describes the objective.
-    pub fn words(&self) -> String {
+    pub fn description(&self) -> String {
         let weight = |(name, weight): &(String, f64)| match *weight == 1.0 {
             true => name.clone(),
             false => format!("{weight} {name}"),
@@ -87,7 +87,7 @@ mod tests {
     #[test]
     fn an_objective_weighs_phases_and_refuses_others() {
         assert_eq!(
-            parse("deliver=2,setup").unwrap().words(),
+            parse("deliver=2,setup").unwrap().description(),
             "minimised: time of 2 deliver + setup"
         );
         for (text, expected) in [
