@@ -73,14 +73,14 @@ pub(crate) fn same_lab(
     stored: &[Trial],
     mode: Mode,
 ) -> Result<(), RunError> {
-    let mut alike = stored.iter().filter(|trial| same_machine(&trial.plan, plan)).peekable();
-    if alike.peek().is_none() {
+    let mut comparable = stored.iter().filter(|trial| same_machine(&trial.plan, plan)).peekable();
+    if comparable.peek().is_none() {
         return Ok(());
     }
     let booted = in_mode(plan, mode);
     let here = venue.identity(&booted).map_err(|error| RunError::Missing(error.to_string()))?;
     let Some(here) = here else { return Ok(()) };
-    for trial in alike {
+    for trial in comparable {
         // Repeats of one plan have the same lab, including its snapshot.
         let differs = match trial.plan.hash == plan.hash {
             true => differing(&trial.lab, &here.components, |_| true),
@@ -111,8 +111,8 @@ pub(crate) fn same_fingerprint(
     stored: &[Trial],
 ) -> Result<(), RunError> {
     let here = venue.fingerprint(plan).map_err(|error| RunError::Missing(error.to_string()))?;
-    let alike = |trial: &&Trial| trial.plan.medium == plan.medium;
-    for trial in stored.iter().filter(alike) {
+    let same_medium = |trial: &&Trial| trial.plan.medium == plan.medium;
+    for trial in stored.iter().filter(same_medium) {
         let stored = fingerprint::of_record(&trial.conditions);
         let pairs =
             here.iter().filter_map(|(what, current)| Some((what, current, stored.get(what)?)));

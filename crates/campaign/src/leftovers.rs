@@ -100,8 +100,8 @@ pub fn find(folder: Option<&Path>) -> Result<Vec<LeftoverItem>, Failure> {
         loops::marked().into_iter().filter(|it| it.mark.owner() == OwnerState::Dead).collect();
     let table = std::fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
     for mark in dead.iter().map(|it| it.mark).collect::<BTreeSet<_>>() {
-        let of_it = dead.iter().filter(|it| it.mark == mark);
-        let loops: Vec<PathBuf> = of_it.map(|it| it.path.clone()).collect();
+        let of_owner = dead.iter().filter(|it| it.mark == mark);
+        let loops: Vec<PathBuf> = of_owner.map(|it| it.path.clone()).collect();
         let arrays = md::arrays_over(&loops);
         let numbers = loops.iter().chain(&arrays).filter_map(|path| number_of(path));
         let devices: Vec<u64> = numbers.collect();

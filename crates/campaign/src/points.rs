@@ -169,11 +169,12 @@ impl<'a> Points<'a> {
     /// Returns the latest successful record of a trial, or the latest record if none is successful.
     fn stored_trial(&self, plan: &Plan, seed: u64) -> Result<Trial, Failure> {
         let id = trial_id(plan, seed);
-        let of_it = || {
+        let records = || {
             let all = self.store.trials().iter().rev();
             all.filter(|trial| trial.trial_id == id && trial.plan.label == plan.label)
         };
-        let found = of_it().find(|trial| trial.outcome == Outcome::Ok).or_else(|| of_it().next());
+        let found =
+            records().find(|trial| trial.outcome == Outcome::Ok).or_else(|| records().next());
         found.cloned().ok_or_else(|| Failure {
             exit: Exit::TrialFailed,
             message: format!("the trial of {} with seed {seed} is not stored", plan.label),

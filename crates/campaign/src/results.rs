@@ -24,8 +24,8 @@ pub fn load<P: AsRef<Path>>(results: &[P]) -> Result<Vec<Trial>, Failure> {
     }
     let mut trials = loaded.trials;
     let mut first_results: BTreeMap<String, usize> = BTreeMap::new();
-    for (at, trial) in trials.iter().enumerate() {
-        let result = loaded.ends.partition_point(|end| *end <= at);
+    for (index, trial) in trials.iter().enumerate() {
+        let result = loaded.ends.partition_point(|end| *end <= index);
         first_results.entry(trial.plan.label.clone()).or_insert(result);
     }
     crate::drop_superseded(&mut trials, &loaded.ends);
@@ -150,8 +150,8 @@ mod tests {
 
     /// Trials in the order of storage, each with its label, row and start time.
     fn stored(all: &[(&str, Option<u32>, u32)]) -> Vec<Trial> {
-        let kept = concat!(env!("CARGO_MANIFEST_DIR"), "/../../results");
-        let path = Path::new(kept).join("2026-11-22-phillips-2001/then/forward");
+        let results = concat!(env!("CARGO_MANIFEST_DIR"), "/../../results");
+        let path = Path::new(results).join("2026-11-22-phillips-2001/then/forward");
         let model = fsdyno_report::load(&[path]).unwrap().trials.remove(0);
         let trial = |(label, row, began): &(&str, Option<u32>, u32)| {
             let mut trial = model.clone();

@@ -34,8 +34,8 @@ mod tests {
         for (series, config) in DEBIAN {
             assert!(config.starts_with(&format!("# linux-image-{series}.")), "{series}");
             // Linux 6.13 removed ReiserFS.
-            let gone: &[&str] = if series == "7.3" { &["CONFIG_REISERFS_FS"] } else { &[] };
-            assert_eq!(missing_options(config), gone, "{series}");
+            let removed: &[&str] = if series == "7.3" { &["CONFIG_REISERFS_FS"] } else { &[] };
+            assert_eq!(missing_options(config), removed, "{series}");
         }
         assert!(options().count() > 40);
     }

@@ -295,8 +295,8 @@ const STALE: Duration = Duration::from_secs(24 * 3600);
 fn temporary_in(cache: &Cache) -> Result<TempDir, LabError> {
     let folder = cache.folder("")?;
     remove_stale(&folder, SystemTime::now());
-    let made = tempfile::Builder::new().prefix(TEMPORARY).tempdir_in(&folder);
-    made.map_err(LabError::io("create a folder in", &folder))
+    let created = tempfile::Builder::new().prefix(TEMPORARY).tempdir_in(&folder);
+    created.map_err(LabError::io("create a folder in", &folder))
 }
 
 /// Removes temporary folders that have not changed for [`STALE`], as far as possible.

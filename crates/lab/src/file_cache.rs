@@ -101,14 +101,14 @@ impl FileCache {
         let _ = fs::remove_file(&unfinished);
         let create = || File::options().read(true).write(true).create_new(true).open(&unfinished);
         let file = create().map_err(host("write into the cache"))?;
-        let made = make(&file).and_then(|()| {
+        let result = make(&file).and_then(|()| {
             let stored = self.store(&folder, key, &file, &unfinished);
             Ok((file, stored.map_err(host("store a file in the cache"))?))
         });
-        if made.is_err() {
+        if result.is_err() {
             let _ = fs::remove_file(&unfinished);
         }
-        made
+        result
     }
 
     /// Finds the file under a key that still matches its hash, and removes those that do not.
@@ -254,7 +254,7 @@ mod tests {
     }
 
     fn never(_: &File) -> Result<(), RunError> {
-        panic!("it was made again")
+        panic!("it was created again")
     }
 
     fn of(folder: &tempfile::TempDir, limit: u64) -> FileCache {
@@ -286,11 +286,11 @@ mod tests {
     fn a_changed_file_is_created_again() {
         let folder = tempfile::tempdir().unwrap();
         let files = of(&folder, 1 << 30);
-        let (_, made) = files.get("key", &mut || true, &mut write(b"#1 SMP")).unwrap();
-        let path = files.folder().join(format!("key.{made}"));
+        let (_, hash) = files.get("key", &mut || true, &mut write(b"#1 SMP")).unwrap();
+        let path = files.folder().join(format!("key.{hash}"));
         fs::write(&path, "#9 PWN").unwrap();
         let (file, again) = files.get("key", &mut || true, &mut write(b"#1 SMP")).unwrap();
-        assert_eq!((text(&file).as_str(), again), ("#1 SMP", made));
+        assert_eq!((text(&file).as_str(), again), ("#1 SMP", hash));
         // The name that an earlier fsdyno gave it.
         fs::rename(&path, files.folder().join("key")).unwrap();
         files.get("key", &mut || true, &mut write(b"#1 SMP")).unwrap();

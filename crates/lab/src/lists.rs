@@ -242,12 +242,12 @@ pub(crate) mod tests {
     #[test]
     fn an_altered_list_or_one_of_other_suites_is_not_used() {
         let packages = Packages::read(&list(&SPLIT));
-        let whole = text(7, "deb x\n", &packages);
-        assert_eq!(read(&whole, "deb x\n"), Some((7, packages)));
-        assert_eq!(read(&whole, "deb y\n"), None);
-        assert_eq!(read(&whole[..whole.len() - 20], "deb x\n"), None);
+        let stored = text(7, "deb x\n", &packages);
+        assert_eq!(read(&stored, "deb x\n"), Some((7, packages)));
+        assert_eq!(read(&stored, "deb y\n"), None);
+        assert_eq!(read(&stored[..stored.len() - 20], "deb x\n"), None);
         for (from, to) in [("5e\n", "5f\n"), ("7\n", "8\n"), ("-base-", "-bass-")] {
-            let (hash, rest) = whole.split_once('\n').unwrap();
+            let (hash, rest) = stored.split_once('\n').unwrap();
             let altered = rest.replacen(from, to, 1);
             assert_ne!(altered, rest);
             assert_eq!(read(&format!("{hash}\n{altered}"), "deb x\n"), None, "{from}");

@@ -116,9 +116,9 @@ impl Packages {
     /// Returns the kernels with all their packages in the list, newest first.
     pub fn complete_kernels(&self) -> Vec<KernelPackages> {
         let kernels = self.releases().filter_map(|release| self.kernel(release));
-        let mut whole: Vec<_> = kernels.filter(|kernel| kernel.missing.is_empty()).collect();
-        whole.sort_by(|a, b| by_version(&b.release, &a.release));
-        whole
+        let mut complete: Vec<_> = kernels.filter(|kernel| kernel.missing.is_empty()).collect();
+        complete.sort_by(|a, b| by_version(&b.release, &a.release));
+        complete
     }
 
     fn releases(&self) -> impl Iterator<Item = &str> {
@@ -153,17 +153,19 @@ impl Packages {
     /// Returns the dependencies of a package that have a release in their names: for each, the package, or the text of
     /// the dependency if no package satisfies it.
     fn needed(&self, package: &Package, release: &str) -> Vec<Result<&Package, String>> {
-        let own = clauses(&package.depends).filter_map(|clause| {
-            let own = clause.into_iter().filter(|dependency| dependency.name.contains(release));
-            Some(own.collect::<Vec<_>>()).filter(|own| !own.is_empty())
+        let relevant = clauses(&package.depends).filter_map(|clause| {
+            let relevant =
+                clause.into_iter().filter(|dependency| dependency.name.contains(release));
+            Some(relevant.collect::<Vec<_>>()).filter(|relevant| !relevant.is_empty())
         });
-        own.map(|alternatives| {
-            let existing = alternatives.iter().find_map(|dependency| {
-                self.0.get(dependency.name).filter(|found| dependency.accepts(&found.version))
-            });
-            existing.ok_or_else(|| alternatives[0].text.to_string())
-        })
-        .collect()
+        relevant
+            .map(|alternatives| {
+                let existing = alternatives.iter().find_map(|dependency| {
+                    self.0.get(dependency.name).filter(|found| dependency.accepts(&found.version))
+                });
+                existing.ok_or_else(|| alternatives[0].text.to_string())
+            })
+            .collect()
     }
 }
 
@@ -381,10 +383,10 @@ pub(crate) mod tests {
         assert_eq!(newest("7"), None);
         assert_eq!(newest("6.13").as_deref(), Some("6.13-rc7-amd64"));
         assert_eq!(packages.series(), "6.1, 6.12, 6.13");
-        let whole: Vec<String> =
+        let complete: Vec<String> =
             packages.complete_kernels().into_iter().map(|it| it.release).collect();
         let expected = ["6.13-rc7-amd64", "6.12.12+bpo-amd64", "6.1.0-56-amd64", "6.1.0-9-amd64"];
-        assert_eq!(whole, expected);
+        assert_eq!(complete, expected);
         let unchecked = list(&[(names[0], "")]).replace("SHA256: 5e\n", "");
         assert_eq!(Packages::read(&unchecked).newest("6.1"), None);
     }

@@ -129,7 +129,7 @@ mod tests {
     }
 
     fn never(_: &File) -> Result<u64, RunError> {
-        panic!("it was made again")
+        panic!("it was created again")
     }
 
     fn text(snapshot: &Snapshot) -> String {

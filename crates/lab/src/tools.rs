@@ -128,10 +128,10 @@ impl Libraries {
 
     /// Finds a library: first in the root, then in the order of ld.so(8): the program's own folders, the cache, the
     /// standard folders.
-    fn find(&self, soname: &str, own: &[String], user: &Path) -> Result<PathBuf, LabError> {
+    fn find(&self, soname: &str, search: &[String], user: &Path) -> Result<PathBuf, LabError> {
         let real = user.canonicalize().unwrap_or_else(|_| user.to_path_buf());
         let origin = real.parent().unwrap_or(Path::new("/")).to_string_lossy().into_owned();
-        let own = own.iter().map(|folder| {
+        let search = search.iter().map(|folder| {
             PathBuf::from(folder.replace("$ORIGIN", &origin).replace("${ORIGIN}", &origin))
         });
         let cached = self.cached.get(soname).cloned();
@@ -139,7 +139,7 @@ impl Libraries {
         let root = self.root.iter().flat_map(|root| {
             STANDARD_FOLDERS.iter().map(|folder| root.join(folder.trim_start_matches('/')))
         });
-        root.chain(own)
+        root.chain(search)
             .map(|folder| folder.join(soname))
             .chain(cached)
             .chain(standard)

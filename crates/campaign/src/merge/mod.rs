@@ -114,15 +114,15 @@ fn combine(
     sources.iter().try_for_each(planned_only)?;
     one_place(&sources)?;
     let Some(first) = sources.first() else { return Err(MergeError::Missing("no share".into())) };
-    let mut whole = ShareFile { shard: None, ..first.share.clone() };
+    let mut merged_share = ShareFile { shard: None, ..first.share.clone() };
     // Shares of one command may have different command lines; the lexicographically first one is kept.
     let commands = sources.iter().map(|source| &source.share.command);
-    whole.command = commands.min().cloned().unwrap_or_default();
+    merged_share.command = commands.min().cloned().unwrap_or_default();
 
     let (known, over_time) = (by_trial(&sources), over_time(&sources));
     let (mut trials, mut lacking, mut twice) = (Vec::new(), Vec::new(), 0);
     let (mut copies, mut series) = (Vec::new(), Vec::new());
-    for (place, planned) in whole.trials.iter().enumerate() {
+    for (place, planned) in merged_share.trials.iter().enumerate() {
         let candidates = known.get(planned).map(Vec::as_slice).unwrap_or_default();
         match choose(candidates)? {
             Some(trial) => {
@@ -143,17 +143,17 @@ fn combine(
             None => lacking.push(place),
         }
     }
-    let missing = missing(&lacking, &sources, whole.trials.len());
+    let missing = missing(&lacking, &sources, merged_share.trials.len());
     if !lacking.is_empty() && !partial {
         return Err(MergeError::Missing(missing));
     }
     // The logs are copied before the records that refer to them are written.
     copies.iter().try_for_each(logs::LogCopy::make)?;
-    whole.write(store.folder())?;
+    merged_share.write(store.folder())?;
     store.replace(trials.clone(), &series)?;
     let torn = sources.iter().filter(|source| source.torn).map(|source| source.folder.clone());
     let torn = torn.collect();
-    Ok(Merged { trials, baseline: whole.baseline, missing, twice, torn })
+    Ok(Merged { trials, baseline: merged_share.baseline, missing, twice, torn })
 }
 
 fn one_command(a: &Source, b: &Source) -> Result<(), MergeError> {
@@ -213,9 +213,10 @@ fn one_place(sources: &[Source]) -> Result<(), MergeError> {
                 }
             }
             // One trial of each plan represents all later ones.
-            let alike =
+            let is_same =
                 |known: &Trial| known.plan.hash == trial.plan.hash && known.lab_id == trial.lab_id;
-            if trial.outcome != Outcome::Skipped && !distinct.iter().any(|(_, known)| alike(known))
+            if trial.outcome != Outcome::Skipped
+                && !distinct.iter().any(|(_, known)| is_same(known))
             {
                 distinct.push((source, trial));
             }
@@ -310,9 +311,9 @@ fn over_time(sources: &[Source]) -> OverTime<'_> {
 
 /// Returns the series of one trial. In a lab, they are the same wherever the trial ran.
 fn series_of<'a>(trial: &Trial, known: &OverTime<'a>) -> Result<Option<&'a Series>, MergeError> {
-    let alike = known.get(&(trial.trial_id.as_str(), trial.plan.label.as_str()));
+    let candidates = known.get(&(trial.trial_id.as_str(), trial.plan.label.as_str()));
     let mut all =
-        alike.into_iter().flatten().filter(|(_, series)| series_file::belongs(series, trial));
+        candidates.into_iter().flatten().filter(|(_, series)| series_file::belongs(series, trial));
     let Some((first, series)) = all.next() else { return Ok(None) };
     match all.find(|(_, other)| trial.lab_id.is_some() && other != series) {
         None => Ok(Some(series)),

@@ -185,14 +185,14 @@ fn replayed(trace: &Path, directory: &Path, by_bpf: bool) -> Result<Vec<Times>, 
         move |error: std::io::Error| Failure::io(what, &path, &error)
     };
     let results = tempfile::tempdir().map_err(io("create a folder", &std::env::temp_dir()))?;
-    let own = std::env::current_exe().map_err(io("find", Path::new("fsdyno")))?;
+    let program = std::env::current_exe().map_err(io("find", Path::new("fsdyno")))?;
     let mut set = std::ffi::OsString::from("trace=");
     set.push(std::path::absolute(trace).map_err(io("name the trace", trace))?);
     let timed = results.path().join("replays.trace");
-    let mut command = Command::new(&own);
+    let mut command = Command::new(&program);
     if by_bpf {
         command.args(["--quiet", "record", "--how", "bpf", "--tree"]).arg(directory);
-        command.arg("-o").arg(&timed).arg("--").arg(&own);
+        command.arg("-o").arg(&timed).arg("--").arg(&program);
     }
     command
         .args(["--quiet", "run", "replay", "--set", "cache=warm", "--format", "json"])
@@ -253,12 +253,12 @@ fn timed_by_bpf(recording: &Path, trials: usize) -> Result<Vec<Times>, Failure> 
             phases.len()
         )));
     }
-    let whole = |phases: &[Times]| {
+    let sum_of = |phases: &[Times]| {
         let mut times = Times::new();
         phases.iter().flatten().for_each(|(kind, sum)| add(&mut times, *kind, *sum));
         times
     };
-    Ok(phases.chunks(phases.len() / trials).map(whole).collect())
+    Ok(phases.chunks(phases.len() / trials).map(sum_of).collect())
 }
 
 #[cfg(test)]

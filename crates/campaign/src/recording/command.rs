@@ -141,8 +141,8 @@ fn record(lines: &Lines, folder: &Path, trace: &Path) -> Result<(), Failure> {
     ));
     let part = folder.join("command.trace.part");
     let absolute = std::path::absolute(&part).map_err(io("name the trace", &part))?;
-    let own = std::env::current_exe().map_err(io("find", Path::new("fsdyno")))?;
-    let mut recorder = Command::new(own);
+    let program = std::env::current_exe().map_err(io("find", Path::new("fsdyno")))?;
+    let mut recorder = Command::new(program);
     recorder.args(["--quiet", "record", "-o"]).arg(absolute).args(["--", "/bin/sh", "-c"]);
     let ran = run("command", recorder.arg(&lines.command).current_dir(work.path()));
     if let Err(failure) = ran {

@@ -5,7 +5,7 @@ use fsdyno_report::tune::{Confirmation, Ratio};
 use fsdyno_stats::compare::{Comparison, paired, welch};
 use fsdyno_tune::{RelatedWork, related_work};
 
-use super::bench::whole;
+use super::bench::total_seconds;
 use super::request::TuneRequest;
 use crate::notes::say;
 use crate::{Failure, PointSettings, Points};
@@ -124,8 +124,10 @@ pub fn confirm(
 
 /// Compares trials of the default and of the winner, which alternate.
 fn compared(trials: &[Trial], are_pairs: bool) -> Option<Comparison> {
-    let pairs: Vec<(f64, f64)> =
-        trials.chunks_exact(2).map(|pair| (whole(&pair[0]), whole(&pair[1]))).collect();
+    let pairs: Vec<(f64, f64)> = trials
+        .chunks_exact(2)
+        .map(|pair| (total_seconds(&pair[0]), total_seconds(&pair[1])))
+        .collect();
     match are_pairs {
         true => paired(&pairs),
         false => {

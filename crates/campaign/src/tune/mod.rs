@@ -93,7 +93,7 @@ fn spaces(tune: &TuneRequest) -> Result<Vec<Space>, Failure> {
             name => requested.push(name.to_string()),
         }
     }
-    let own = match &tune.space {
+    let custom = match &tune.space {
         Some(path) => {
             let text = bounded::read_to_string(path, &WRITTEN).map_err(|error| {
                 Failure::invalid_use(format!("--space {}: {error}", path.display()))
@@ -103,9 +103,9 @@ fn spaces(tune: &TuneRequest) -> Result<Vec<Space>, Failure> {
         None => None,
     };
     if requested.is_empty() {
-        requested.push(own.as_ref().map_or("ext4", |space| &space.filesystem).to_string());
+        requested.push(custom.as_ref().map_or("ext4", |space| &space.filesystem).to_string());
     }
-    if let Some(space) = &own
+    if let Some(space) = &custom
         && !requested.contains(&space.filesystem)
     {
         return Err(Failure::invalid_use(format!(
@@ -124,7 +124,7 @@ fn spaces(tune: &TuneRequest) -> Result<Vec<Space>, Failure> {
         if spaces.iter().any(|space| space.filesystem == *name) {
             return Err(Failure::invalid_use(format!("--fs {name} is given twice; give it once")));
         }
-        match &own {
+        match &custom {
             Some(space) if space.filesystem == *name => spaces.push(space.clone()),
             _ => spaces.push(fsdyno_tune::space::find(name)?),
         }
@@ -360,7 +360,7 @@ fn between(objective: &Objective, winners: &[Trial], least: f64) -> Vec<String> 
         |trial: &Trial| trial.plan.filesystem.as_ref().map_or(String::new(), |it| it.kind.clone());
     let share = |trial: &Trial| {
         let cpu: f64 = trial.measured.phases.iter().map(|phase| phase.cpu_ns.seconds()).sum();
-        (cpu / bench::whole(trial)).min(1.0)
+        (cpu / bench::total_seconds(trial)).min(1.0)
     };
     let line = |(trial, other): &(&Trial, f64)| {
         let ratio = other / time;

@@ -124,10 +124,10 @@ impl Cluster {
         let share = ShareFile::new(shard, &self.slots(), &self.cells, format!("run {shard}"), None);
         share.claim(&store).unwrap();
         // The last trial ends first, as may happen with several workers.
-        for (at, slot) in shard.of(&self.slots()).iter().enumerate().rev() {
+        for (index, slot) in shard.of(&self.slots()).iter().enumerate().rev() {
             let mut trial = trial(&self.cells, slot);
             trial.host.started = format!("on the machine of {name}");
-            if let Some(trial) = change(at, trial) {
+            if let Some(trial) = change(index, trial) {
                 let series = series(&trial);
                 store.append(trial, series).unwrap();
             }
@@ -139,7 +139,7 @@ impl Cluster {
         self.share(name, shard, |_, trial| Some(trial))
     }
 
-    fn whole(&self) -> Vec<Trial> {
+    fn complete(&self) -> Vec<Trial> {
         let row = |slot: &Slot| u32::try_from(slot.cell).ok();
         let trial = |slot: &Slot| Trial { row: row(slot), ..trial(&self.cells, slot) };
         self.slots().iter().map(trial).collect()
@@ -168,7 +168,7 @@ fn shares_in_any_order_make_the_whole_in_the_order_of_the_schedule() {
         (1..=3).map(|at| cluster.good(&format!("s{at}"), &format!("{at}/3"))).collect();
     let out = cluster.path("out");
     let merged = merge(&out, &shares, false).unwrap();
-    assert_eq!(without_host(&merged.trials), cluster.whole());
+    assert_eq!(without_host(&merged.trials), cluster.complete());
     assert_eq!((merged.missing.as_str(), merged.twice), ("", 0));
     let rows = merged.trials.iter().map(|trial| (trial.row, trial.plan.label.as_str()));
     let rows: BTreeSet<(Option<u32>, &str)> = rows.collect();
@@ -194,7 +194,7 @@ fn a_repeated_merge_changes_nothing_and_a_partial_one_can_be_continued() {
     assert_eq!((merged.trials.len(), merged.missing.as_str()), (4, "share 2/2 (4 trials)"));
     let second = cluster.good("s2", "2/2");
     let merged = merge(&out, std::slice::from_ref(&second), false).unwrap();
-    assert_eq!(without_host(&merged.trials), cluster.whole());
+    assert_eq!(without_host(&merged.trials), cluster.complete());
     let before = files(&out);
     assert_eq!(merge(&out, &[second], false).unwrap().twice, 0);
     assert_eq!(files(&out), before);
@@ -216,7 +216,7 @@ fn a_bit_identical_duplicate_of_a_share_counts_once() {
         [cluster.good("s1", "1/2"), cluster.good("s2", "2/2"), cluster.good("twin", "2/2")];
     let merged = merge(&cluster.path("out"), &shares, false).unwrap();
     assert_eq!(merged.twice, 4);
-    assert_eq!(without_host(&merged.trials), cluster.whole());
+    assert_eq!(without_host(&merged.trials), cluster.complete());
     assert_eq!(merged.trials[1].host.started, "on the machine of s2");
 }
 
@@ -254,7 +254,7 @@ fn a_success_elsewhere_supersedes_a_failure_of_the_same_trial() {
     assert_eq!(merged.trials.iter().filter(|trial| trial.outcome == Outcome::Failed).count(), 4);
     let again = cluster.good("again", "2/2");
     let merged = merge(&cluster.path("good"), &[first, failed, again], false).unwrap();
-    assert_eq!(without_host(&merged.trials), cluster.whole());
+    assert_eq!(without_host(&merged.trials), cluster.complete());
 }
 
 #[test]
@@ -390,19 +390,19 @@ fn the_logs_of_shares_are_copied_to_the_merged_folder_and_none_is_overwritten() 
     let out = cluster.path("out");
     let shares = [one.clone(), two.clone()];
     // One log was removed after its run: the merged record no longer refers to it.
-    let gone = std::fs::read_dir(two.join("logs")).unwrap().next().unwrap().unwrap();
-    std::fs::remove_file(gone.path()).unwrap();
+    let removed = std::fs::read_dir(two.join("logs")).unwrap().next().unwrap().unwrap();
+    std::fs::remove_file(removed.path()).unwrap();
     for _ in 0..2 {
         let merged = merge(&out, &shares, false).unwrap();
         let named =
             merged.trials.iter().filter_map(|trial| Some((trial, trial.host.log.as_ref()?)));
         let named: Vec<_> = named.collect();
-        assert_eq!(named.len(), cluster.whole().len() - 1);
+        assert_eq!(named.len(), cluster.complete().len() - 1);
         for (trial, log) in named {
             let text = std::fs::read_to_string(out.join(log)).unwrap();
             assert_eq!(text, format!("of {}", trial.trial_id));
         }
-        assert_eq!(files(&out.join("logs")).len(), cluster.whole().len() - 1);
+        assert_eq!(files(&out.join("logs")).len(), cluster.complete().len() - 1);
     }
     // The log of another trial blocks the continued merge, and stays.
     let other = cluster.path("other");
@@ -419,7 +419,7 @@ fn a_log_is_copied_only_into_the_merged_folder_whatever_the_name_of_its_trial() 
     let cluster = Cluster::new(cells());
     let folder = cluster.good("s1", "1/1");
     // A malicious share: the first trial is named by a path, in both files, and has a log there.
-    let id = cluster.whole()[0].trial_id.clone();
+    let id = cluster.complete()[0].trial_id.clone();
     for name in ["trials.ndjson", "schedule.json"] {
         let text = std::fs::read_to_string(folder.join(name)).unwrap();
         let text = text.replace(&id, "../../sub/evil");

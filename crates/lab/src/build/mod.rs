@@ -294,8 +294,8 @@ mod tests {
     fn the_folder_of_a_build_is_removed_unless_it_is_kept() {
         let folder = tempfile::tempdir().unwrap();
         let cache = Cache::at(folder.path()).unwrap();
-        let kept = BuildOptions { keep: true, ..OPTIONS };
-        let build = Build::begin("thing", kept, &cache, &|_| ()).unwrap();
+        let options = BuildOptions { keep: true, ..OPTIONS };
+        let build = Build::begin("thing", options, &cache, &|_| ()).unwrap();
         let place = build.folder.clone();
         fs::write(place.join("old"), "").unwrap();
         // Only one build per name runs at a time.

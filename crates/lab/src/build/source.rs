@@ -31,10 +31,10 @@ pub fn wrong(source: &Path, why: impl Into<String>) -> LabError {
 impl Source {
     /// Opens a source, which must exist.
     pub fn open(path: &Path) -> Result<Source, LabError> {
-        let whole = fs::canonicalize(path).map_err(|error| wrong(path, error.to_string()))?;
-        match whole.is_dir() {
-            true => Ok(Source::Folder(whole)),
-            false => Ok(Source::Archive(whole)),
+        let absolute = fs::canonicalize(path).map_err(|error| wrong(path, error.to_string()))?;
+        match absolute.is_dir() {
+            true => Ok(Source::Folder(absolute)),
+            false => Ok(Source::Archive(absolute)),
         }
     }
 
@@ -108,8 +108,8 @@ pub fn hash(folder: &Path) -> Result<String, LabError> {
 
 fn read(path: &Path) -> Result<Vec<u8>, LabError> {
     let mut bytes = Vec::new();
-    let whole = File::open(path).and_then(|mut file| file.read_to_end(&mut bytes));
-    whole.map_err(LabError::io("read", path))?;
+    let result = File::open(path).and_then(|mut file| file.read_to_end(&mut bytes));
+    result.map_err(LabError::io("read", path))?;
     Ok(bytes)
 }
 

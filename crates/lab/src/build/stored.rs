@@ -81,12 +81,12 @@ fn name_folder(unnamed: &Path, folder: &Path, name: &str) -> Result<(), LabError
     // It must be complete once it has its name, even after a power cut of the host.
     cache::sync_file_system(unnamed).map_err(LabError::io("write", unnamed))?;
     let named = folder.join(name);
-    let kept = match fs::rename(unnamed, &named) {
+    let renamed = match fs::rename(unnamed, &named) {
         Ok(()) => Ok(()),
         Err(_) => rustix::fs::renameat_with(CWD, unnamed, CWD, &named, RenameFlags::EXCHANGE)
             .map_err(io::Error::from),
     };
-    kept.and_then(|()| cache::sync_directory(folder)).map_err(LabError::io("write", &named))
+    renamed.and_then(|()| cache::sync_directory(folder)).map_err(LabError::io("write", &named))
 }
 
 #[cfg(test)]
@@ -130,10 +130,10 @@ mod tests {
             let (files, names) = (std::slice::from_ref(&file), ("zfs", "6.1.0-56-amd64"));
             store_modules(files, &place, names, version, &cache).unwrap();
         }
-        let kept = modules_for("6.1.0-56-amd64", &cache).unwrap().join("zfs");
-        assert_eq!(fs::read_to_string(kept.join("zfs.ko")).unwrap(), "second");
-        assert_eq!(origin(&kept).as_deref(), Some("second"));
-        assert_eq!(fs::read_dir(kept).unwrap().count(), 2);
+        let stored = modules_for("6.1.0-56-amd64", &cache).unwrap().join("zfs");
+        assert_eq!(fs::read_to_string(stored.join("zfs.ko")).unwrap(), "second");
+        assert_eq!(origin(&stored).as_deref(), Some("second"));
+        assert_eq!(fs::read_dir(stored).unwrap().count(), 2);
         // The earlier ones are in the folder of the build, which is removed.
         assert_eq!(origin(&cache.path().join("builds/second/modules")).as_deref(), Some("first"));
     }
