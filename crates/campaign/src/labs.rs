@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn kernels_are_named_by_release_and_builds_of_one_release_by_their_file_too() {
+    fn kernels_are_named_by_release_and_builds_of_one_release_also_by_their_file() {
         let requests = ["6.1", "new/bzImage:mods", "5.10"].map(String::from);
         let names = |releases: [&str; 3]| -> Vec<String> {
             names(&releases, &requests).iter().map(ToString::to_string).collect()

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 const MEMORY: u32 = 8;
 
 /// The version of the stored numbers: since 2, they exclude waits for a processor.
-const FORM: u32 = 2;
+const VERSION: u32 = 2;
 
 /// Maximum ratio of the time of a lab guest to its processor time on an idle machine; any excess is waiting for a
 /// processor. (A tenth of the trials stored in results/, on machines with and without other work, had a ratio of at
@@ -92,35 +92,35 @@ const fn all() -> f64 {
 impl Pace {
     /// Creates the pace of this many trials.
     pub(crate) fn new(fixed: f64, per_op: f64, trials: u32, line: Line) -> Pace {
-        Pace { fixed, per_op, trials, line, computed: 1.0, ratio: 0.0, form: FORM }
+        Pace { fixed, per_op, trials, line, computed: 1.0, ratio: 0.0, form: VERSION }
     }
 
-    /// Adds a trial with this number of operations. Numbers of an earlier form are replaced.
+    /// Adds a trial with this number of operations. Numbers of an earlier version are replaced.
     pub(crate) fn add(&mut self, times: &Times, ops: f64) {
-        if self.form != FORM {
+        if self.form != VERSION {
             *self = Pace::new(0.0, 0.0, 0, Line::default());
         }
-        let (quiet, computed) = self.quiet(times);
-        let fixed = quiet * times.fixed / times.took.max(f64::MIN_POSITIVE);
+        let (idle, computed) = self.on_idle_machine(times);
+        let fixed = idle * times.fixed / times.took.max(f64::MIN_POSITIVE);
         let before = f64::from(self.trials.min(MEMORY - 1));
         let mean = |old: f64, new: f64| (old * before + new) / (before + 1.0);
         self.fixed = mean(self.fixed, fixed);
-        self.per_op = mean(self.per_op, (quiet - fixed) / ops);
+        self.per_op = mean(self.per_op, (idle - fixed) / ops);
         self.computed = mean(self.computed, computed);
         self.trials = self.trials.saturating_add(1);
-        self.line.add(ops, quiet);
+        self.line.add(ops, idle);
     }
 
     /// Returns the seconds that a trial would have taken on an idle machine, and the part that is computation. A guest
     /// of the lab waits only for processors, so its processor time determines the result whatever else ran; the rest of
     /// the trial is assumed to be slowed down by the same factor. For any other trial, the wait for a processor is
     /// estimated from the load.
-    fn quiet(&mut self, times: &Times) -> (f64, f64) {
+    fn on_idle_machine(&mut self, times: &Times) -> (f64, f64) {
         let Some(cpu) = times.cpu else { return (times.took / times.stretch, 1.0) };
         if !times.computes {
             let waits = cpu * (times.stretch - 1.0);
-            let quiet = (times.took - waits).max(cpu).min(times.took);
-            return (quiet, (cpu / quiet).min(1.0));
+            let idle = (times.took - waits).max(cpu).min(times.took);
+            return (idle, (cpu / idle).min(1.0));
         }
         let ratio = (times.known / cpu).min(LAB_STRETCH);
         let known = if self.ratio > 0.0 { self.ratio * 1.01 } else { LAB_STRETCH };
@@ -219,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pace_is_a_mean_that_forgets() {
+    fn a_pace_is_a_mean_of_recent_trials() {
         let mut pace = Pace::default();
         pace.add(&plain(10.0, 0.1), 100.0);
         pace.add(&plain(20.0, 0.3), 100.0);
@@ -261,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn the_wait_of_other_trials_for_a_processor_is_estimated_from_the_load() {
+    fn outside_the_lab_the_wait_for_a_processor_is_estimated_from_the_load() {
         // 2 s of computation and 8 s of waiting for a disk; at a load of three processes per processor, 4 s more.
         let mut pace = Pace::default();
         let times = Times { cpu: Some(2.0), stretch: 3.0, ..plain(2.0, 12.0) };
@@ -274,7 +274,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_of_an_earlier_form_are_read_and_then_replaced() {
+    fn numbers_of_an_earlier_version_are_read_and_then_replaced() {
         let old = r#"{"fixed":30.0,"per_op":0.1,"trials":20}"#;
         let mut pace: Pace = serde_json::from_str(old).unwrap();
         assert_eq!(pace.seconds(100.0, 1.0), 40.0);

@@ -11,7 +11,7 @@ use crate::experiment::{Experiment, Session, run_shown};
 use crate::failure::{Exit, Failure};
 use crate::labs::Mode;
 use crate::target::{self, TargetRequest};
-use crate::{Cell, Place, RunSpec, Slot, Store, Venues, is_there};
+use crate::{Cell, Place, RunSpec, Slot, Store, Venues, is_stored};
 
 /// The settings of a configuration.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -155,7 +155,7 @@ impl<'a> Points<'a> {
     }
 
     fn run_schedule(&mut self, schedule: &[Slot], cells: &[Cell]) -> Result<(), Failure> {
-        if schedule.iter().all(|slot| is_there(self.store, cells, slot)) {
+        if schedule.iter().all(|slot| is_stored(self.store, cells, slot)) {
             return Ok(());
         }
         let jobs = usize::from(self.spec.jobs);

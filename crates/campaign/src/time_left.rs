@@ -339,7 +339,7 @@ mod tests {
     }
 
     #[test]
-    fn before_the_first_end_the_time_left_is_the_expected_one() {
+    fn before_the_first_trial_ends_the_time_left_is_the_expected_one() {
         let expected = Some(seconds(30));
         let trials: Vec<Planned> = (0..4).map(|cell| Planned { cell, ops: 10, expected }).collect();
         let mut run = TimeLeft::new(&trials, 2);

@@ -337,7 +337,7 @@ mod tests {
     }
 
     #[test]
-    fn the_least_recently_used_are_removed_first_and_the_newest_stays() {
+    fn the_least_recently_used_are_removed_first_and_the_newest_is_kept() {
         let folder = tempfile::tempdir().unwrap();
         let files = of(&folder, 200 << 10);
         let folder = files.cache.folder("things").unwrap();

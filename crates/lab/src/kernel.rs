@@ -29,7 +29,7 @@ use crate::fetch;
 pub use crate::kernel_root::Kernel;
 use crate::kernel_root::{folders, in_root, of_release};
 use crate::payload;
-use crate::release::{begins, by_version};
+use crate::release::{by_version, has_prefix};
 use crate::series::{Series, SeriesRange};
 
 /// Finds the requested kernel, or downloads it. A kernel that is requested by its image has only its own modules: it may
@@ -94,7 +94,8 @@ fn is_requested(kernel: &Kernel, request: &str, cache: &Cache) -> bool {
     if is_built(kernel, cache) {
         return build::is_named(&kernel.release, request);
     }
-    begins(&kernel.release, request) && (kernel.release == request || !is_foreign(kernel, cache))
+    has_prefix(&kernel.release, request)
+        && (kernel.release == request || !is_foreign(kernel, cache))
 }
 
 /// Reports whether a kernel is from another distribution's archive.
@@ -314,8 +315,10 @@ mod tests {
     fn releases_are_ordered_as_numbers_and_matched_at_boundaries() {
         assert!(by_version("6.1.0-9-amd64", "6.1.0-56-amd64").is_lt());
         assert!(by_version("6.12.1", "6.9.1").is_gt());
-        assert!(begins("6.1.0-56-amd64", "6.1") && begins("6.1.0-56-amd64", "6.1.0-56-amd64"));
-        assert!(!begins("6.12.0-1-amd64", "6.1") && !begins("6.1.0-56-amd64", "6.1.0-5"));
+        assert!(
+            has_prefix("6.1.0-56-amd64", "6.1") && has_prefix("6.1.0-56-amd64", "6.1.0-56-amd64")
+        );
+        assert!(!has_prefix("6.12.0-1-amd64", "6.1") && !has_prefix("6.1.0-56-amd64", "6.1.0-5"));
     }
 
     #[test]
@@ -380,7 +383,7 @@ mod tests {
     }
 
     #[test]
-    fn an_image_finds_its_modules_next_to_it_or_in_the_given_folder() {
+    fn the_modules_of_an_image_are_found_next_to_it_or_in_the_given_folder() {
         let root = root(&["6.1.0-9-amd64"]);
         let folder = tempfile::tempdir().unwrap();
         let cache = Cache::at(folder.path()).unwrap();

@@ -13,7 +13,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use fsdyno_filesystem::catalog;
 
 use crate::archive::UBUNTU_KEYS;
-use crate::release::{begins, by_version};
+use crate::release::{by_version, has_prefix};
 use crate::series::Series;
 
 /// The metapackages; the first image that one of them depends on is the distribution's default kernel.
@@ -94,7 +94,7 @@ impl Packages {
 
     /// Returns the newest kernel whose release begins with `request`, preferably one with all its packages in the list.
     pub fn newest(&self, request: &str) -> Option<KernelPackages> {
-        let fits = self.releases().filter(|release| begins(release, request));
+        let fits = self.releases().filter(|release| has_prefix(release, request));
         let kernels = fits.filter_map(|release| self.kernel(release));
         kernels.max_by(|a, b| {
             let is_complete = |kernel: &KernelPackages| kernel.missing.is_empty();

@@ -214,7 +214,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn the_note_of_the_entry_is_found() {
+    fn the_note_with_the_entry_point_is_found() {
         assert!(has_pvh_entry(&pvh_kernel()));
         assert!(!has_pvh_entry(KERNEL) && !has_pvh_entry(&pvh_kernel()[..130]));
     }

@@ -132,7 +132,7 @@ impl CrashRun {
                 }
             }
             if let Some(row) = rows[index].as_ref().filter(|_| !none_ran(&rows)) {
-                results.write(&done(&rows))?;
+                results.write(&finished_rows(&rows))?;
                 results.findings(name, row, cell.deadline)?;
             }
         }
@@ -141,7 +141,7 @@ impl CrashRun {
         }
         match skipped.filter(|_| none_ran(&rows)) {
             Some(failure) => Err(failure),
-            None => Ok(Tested { rows: done(&rows), failed }),
+            None => Ok(Tested { rows: finished_rows(&rows), failed }),
         }
     }
 
@@ -241,7 +241,7 @@ fn refused(folder: &Path, row: &Row, how: &str) -> Failure {
     Failure::invalid_use(format!("'{folder}' has {label} {how} give a new folder with --out"))
 }
 
-fn done(rows: &[Option<Row>]) -> Vec<Row> {
+fn finished_rows(rows: &[Option<Row>]) -> Vec<Row> {
     rows.iter().flatten().cloned().collect()
 }
 

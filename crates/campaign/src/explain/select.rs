@@ -256,7 +256,7 @@ mod tests {
     fn same(_: &mut Plan) {}
 
     #[test]
-    fn among_trials_of_one_label_the_one_of_the_same_conditions_is_selected() {
+    fn among_trials_with_one_label_the_one_with_the_same_conditions_is_selected() {
         for (what, change) in OTHERS {
             let others = [with("6.1.0", change), with("6.1.0", same)];
             let trials = [with("6.1.0", same), with("6.1.0", change)];

@@ -318,7 +318,7 @@ fn a_sysctl_that_could_leave_proc_sys_is_refused() {
 }
 
 #[test]
-fn given_options_override_a_period_and_unknown_file_systems_are_refused() {
+fn explicit_options_override_a_period_and_unknown_file_systems_are_refused() {
     let of_period = |name: &str, filesystems: &[&str]| {
         let periods = vec![Some(name.into())];
         matrix(&MatrixRequest { periods, ..request(&["dirops"], filesystems) }, &Place::Lab(lab()))

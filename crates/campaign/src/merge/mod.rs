@@ -109,10 +109,10 @@ fn combine(
         sources.insert(0, Source { folder, share, trials, series, torn });
     }
     for pair in sources.windows(2) {
-        one_command(&pair[0], &pair[1])?;
+        check_same_command(&pair[0], &pair[1])?;
     }
-    sources.iter().try_for_each(planned_only)?;
-    one_place(&sources)?;
+    sources.iter().try_for_each(check_planned)?;
+    check_same_place(&sources)?;
     let Some(first) = sources.first() else { return Err(MergeError::Missing("no share".into())) };
     let mut merged_share = ShareFile { shard: None, ..first.share.clone() };
     // Shares of one command may have different command lines; the lexicographically first one is kept.
@@ -156,7 +156,7 @@ fn combine(
     Ok(Merged { trials, baseline: merged_share.baseline, missing, twice, torn })
 }
 
-fn one_command(a: &Source, b: &Source) -> Result<(), MergeError> {
+fn check_same_command(a: &Source, b: &Source) -> Result<(), MergeError> {
     let (ours, theirs) = (&a.share, &b.share);
     let what = if ours.trials.len() != theirs.trials.len() {
         format!(
@@ -183,7 +183,7 @@ fn one_command(a: &Source, b: &Source) -> Result<(), MergeError> {
     })
 }
 
-fn planned_only(source: &Source) -> Result<(), MergeError> {
+fn check_planned(source: &Source) -> Result<(), MergeError> {
     let mut planned: Vec<(&str, &str)> =
         source.share.trials.iter().map(|one| (one.trial_id.as_str(), one.label.as_str())).collect();
     planned.sort_unstable();
@@ -202,12 +202,12 @@ fn planned_only(source: &Source) -> Result<(), MergeError> {
 
 /// Checks that all trials ran under comparable conditions: in guests that differ only in the components that their file
 /// systems need, or on hosts with the same kernel and mount.
-fn one_place(sources: &[Source]) -> Result<(), MergeError> {
+fn check_same_place(sources: &[Source]) -> Result<(), MergeError> {
     let mut distinct: Vec<(&Source, &Trial)> = Vec::new();
     for source in sources {
         for trial in &source.trials {
             for (first, other) in &distinct {
-                if let Some(what) = other_place(other, trial) {
+                if let Some(what) = place_difference(other, trial) {
                     let (first, second) = (first.folder.clone(), source.folder.clone());
                     return Err(MergeError::OtherPlace { first, second, what });
                 }
@@ -225,7 +225,7 @@ fn one_place(sources: &[Source]) -> Result<(), MergeError> {
     Ok(())
 }
 
-fn other_place(a: &Trial, b: &Trial) -> Option<String> {
+fn place_difference(a: &Trial, b: &Trial) -> Option<String> {
     if let (Some(ours), Some(theirs)) = (&a.lab_id, &b.lab_id) {
         let parts = changed_components(guest(a), guest(b));
         let same_plan = a.plan.hash == b.plan.hash;

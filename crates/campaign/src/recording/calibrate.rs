@@ -266,7 +266,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_difference_of_more_than_a_tenth_has_a_reason_if_there_is_one() {
+    fn a_difference_of_more_than_a_tenth_is_explained_if_the_reason_is_known() {
         let calls = Recorded { paths: 10, components: (12, 40), ..Recorded::default() };
         assert_eq!(reason(0.95, &calls), None);
         assert!(reason(0.8, &calls).unwrap().starts_with("the replayed calls are faster"));

@@ -120,7 +120,7 @@ fn record(lines: &Lines, folder: &Path, trace: &Path) -> Result<(), Failure> {
     if trace.exists() {
         if fs::read_to_string(&lines_file).is_ok_and(|known| known == text) {
             say(&format!("fsdyno: the command is already recorded in '{}'", trace.display()));
-            return for_trials(folder);
+            return create_trials_file(folder);
         }
         return Err(Failure::invalid_use(format!(
             "'{}' has the recording of another command; give a new folder with --out",
@@ -154,11 +154,11 @@ fn record(lines: &Lines, folder: &Path, trace: &Path) -> Result<(), Failure> {
     file::write(&lines_file, |file| file.write_all(text.as_bytes()))
         .map_err(io("write", &lines_file))?;
     fs::rename(&part, trace).map_err(io("write the trace", trace))?;
-    for_trials(folder)
+    create_trials_file(folder)
 }
 
 /// Creates an empty file of trials, so that the folder accepts trials although it contains other files.
-fn for_trials(folder: &Path) -> Result<(), Failure> {
+fn create_trials_file(folder: &Path) -> Result<(), Failure> {
     let trials = folder.join(FILE);
     match trials.exists() {
         true => Ok(()),

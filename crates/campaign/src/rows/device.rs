@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn only_a_spec_that_names_it_gets_a_device_for_its_journal() {
+    fn only_a_spec_that_names_a_journal_device_gets_one() {
         let matrix_request = request(&["far=ext4 -J device={journal}", "ext4", "xfs"]);
         let cells = matrix(&matrix_request, &Place::Device(place("loop:8G", 8 << 30))).unwrap();
         let journals: Vec<Option<Bytes>> =
@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn an_age_is_a_row_here_too_and_leaves_less_space() {
+    fn on_a_device_an_age_is_a_separate_row_and_leaves_less_space() {
         let ages = vec![None, "fill=80%".parse().ok()];
         let matrix_request = MatrixRequest { ages, ..request(&["ext4"]) };
         let cells = matrix(&matrix_request, &Place::Device(place("loop:1G", 1 << 30))).unwrap();

@@ -217,7 +217,7 @@ pub(crate) fn replace_locked(path: &Path, bytes: &[u8]) -> std::io::Result<File>
 /// Returns the trials of one folder that are not superseded: a failed or skipped trial is superseded by a successful
 /// trial of the same row and seed, or by a later unsuccessful one.
 pub fn without_superseded(trials: &[Trial]) -> Vec<Trial> {
-    let counts = trials.iter().zip(counting(trials, &[])).filter(|(_, counts)| *counts);
+    let counts = trials.iter().zip(are_current(trials, &[])).filter(|(_, counts)| *counts);
     counts.map(|(trial, _)| trial.clone()).collect()
 }
 
@@ -225,12 +225,12 @@ pub fn without_superseded(trials: &[Trial]) -> Vec<Trial> {
 /// trials. In the lab, a trial in one folder may supersede a failure in another. On a host, another folder is
 /// another run, perhaps on another host, and a failure is superseded only within its own folder.
 pub fn drop_superseded(trials: &mut Vec<Trial>, ends: &[usize]) {
-    let mut counts = counting(trials, ends).into_iter();
+    let mut counts = are_current(trials, ends).into_iter();
     trials.retain(|_| counts.next().unwrap_or(true));
 }
 
 /// Returns, for each trial, true if it is not superseded.
-fn counting(trials: &[Trial], ends: &[usize]) -> Vec<bool> {
+fn are_current(trials: &[Trial], ends: &[usize]) -> Vec<bool> {
     let mut places: BTreeMap<(&str, &str), Vec<usize>> = BTreeMap::new();
     for (index, trial) in trials.iter().enumerate() {
         places.entry((&trial.trial_id, &trial.plan.label)).or_default().push(index);

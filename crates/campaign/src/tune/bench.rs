@@ -67,7 +67,7 @@ fn is_over(budget: Budget, each: Duration, least: usize) -> bool {
 }
 
 /// Formats a budget: `30 min`, `200 trials`.
-pub fn words_of(budget: Budget) -> String {
+pub fn format_budget(budget: Budget) -> String {
     match budget {
         Budget::Time(time) => rough(time),
         Budget::Trials(trials) => format!("{trials} trials"),

@@ -114,7 +114,7 @@ pub fn confirm(
         let failed = trials.iter().find(|trial| trial.outcome != Outcome::Ok);
         let failed = failed.map(|trial| trial.reason.clone().unwrap_or_default());
         let ratio = match failed {
-            None => compared(&trials, points.is_lab()).map(|it| ratio(&it, least, LEVEL)),
+            None => compare_sides(&trials, points.is_lab()).map(|it| ratio(&it, least, LEVEL)),
             Some(_) => None,
         };
         all.push(Confirmation { what, ratio, failed });
@@ -123,7 +123,7 @@ pub fn confirm(
 }
 
 /// Compares trials of the default and of the winner, which alternate.
-fn compared(trials: &[Trial], are_pairs: bool) -> Option<Comparison> {
+fn compare_sides(trials: &[Trial], are_pairs: bool) -> Option<Comparison> {
     let pairs: Vec<(f64, f64)> = trials
         .chunks_exact(2)
         .map(|pair| (total_seconds(&pair[0]), total_seconds(&pair[1])))

@@ -52,7 +52,7 @@ impl Tuning {
     /// The first value that is invalid; a budget that is too small for one decision.
     pub fn resolve(request: TuneRequest) -> Result<Tuning, Failure> {
         let (spaces, spec) = (spaces(&request)?, spec(&request));
-        let objective = checked(&request, &spec, &spaces)?;
+        let objective = resolve_objective(&request, &spec, &spaces)?;
         Ok(Tuning { request, spec, spaces, objective })
     }
 
@@ -74,12 +74,12 @@ impl Tuning {
             let (filesystem, trial) =
                 search_one(request, (spec, space, spaces.len()), objective, store, session)?;
             if tuned.workload.is_empty() {
-                (tuned.workload, tuned.target) = described(&trial);
+                (tuned.workload, tuned.target) = describe(&trial);
             }
             tuned.filesystems.push(filesystem);
             winners.push(trial);
         }
-        tuned.between = between(objective, &winners, tuned.least);
+        tuned.between = compare_file_systems(objective, &winners, tuned.least);
         Ok(tuned)
     }
 }
@@ -153,7 +153,11 @@ fn of_one(spec: &RunSpec, space: &Space) -> RunSpec {
 }
 
 /// Checks the request with each file system, and the objective.
-fn checked(tune: &TuneRequest, spec: &RunSpec, spaces: &[Space]) -> Result<Objective, Failure> {
+fn resolve_objective(
+    tune: &TuneRequest,
+    spec: &RunSpec,
+    spaces: &[Space],
+) -> Result<Objective, Failure> {
     let mut phases = Vec::new();
     for space in spaces {
         let experiment = Experiment::resolve(of_one(spec, space))?;
@@ -246,7 +250,7 @@ pub fn min_trials(tune: &TuneRequest) -> Result<usize, Failure> {
 }
 
 /// Describes the workload with its parameters, and the target.
-fn described(trial: &Trial) -> (String, String) {
+fn describe(trial: &Trial) -> (String, String) {
     let plan = &trial.plan;
     let params = plan.workload.params.iter().map(|(key, value)| format!("{key}={value}"));
     let work = std::iter::once(plan.workload.name.clone()).chain(params).collect::<Vec<_>>();
@@ -351,7 +355,7 @@ fn finish(
 
 /// Compares several file systems, each with its recommended options; a difference within the error of the processor
 /// profile is undecided.
-fn between(objective: &Objective, winners: &[Trial], least: f64) -> Vec<String> {
+fn compare_file_systems(objective: &Objective, winners: &[Trial], least: f64) -> Vec<String> {
     let mut all: Vec<(&Trial, f64)> =
         winners.iter().map(|trial| (trial, objective.value(trial))).collect();
     all.sort_by(|a, b| a.1.total_cmp(&b.1));

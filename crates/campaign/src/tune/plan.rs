@@ -55,7 +55,7 @@ impl Tuning {
             }
             None => format!(
                 "{}; the time of a trial is not known before the first one on this machine",
-                bench::words_of(budget)
+                bench::format_budget(budget)
             ),
         })
     }

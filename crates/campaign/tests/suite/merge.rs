@@ -162,7 +162,7 @@ fn files(folder: &Path) -> Vec<(String, Vec<u8>)> {
 }
 
 #[test]
-fn shares_in_any_order_make_the_whole_in_the_order_of_the_schedule() {
+fn shares_in_any_order_merge_to_all_trials_in_the_order_of_the_schedule() {
     let cluster = Cluster::new(cells());
     let shares: Vec<PathBuf> =
         (1..=3).map(|at| cluster.good(&format!("s{at}"), &format!("{at}/3"))).collect();

@@ -157,7 +157,7 @@ fn prepare(build: &Build<'_>, tree: &Path, place: &Path) -> Result<String, LabEr
     build.run(&merge, tree)?;
     let config = tree.join(".config");
     let config = fs::read_to_string(&config).map_err(LabError::io("read", &config))?;
-    if let Some(option) = absent(&config) {
+    if let Some(option) = missing_option(&config) {
         return Err(build.failed(format!("the configuration does not have {option}")));
     }
     Ok(format!(
@@ -221,7 +221,7 @@ fn configuration() -> String {
 }
 
 /// Returns an option that the lab needs and a configuration lacks, if there is one.
-fn absent(config: &str) -> Option<&'static str> {
+fn missing_option(config: &str) -> Option<&'static str> {
     let missing = config::missing_options(config);
     let needed = options().map(|(name, _)| name).find(|name| missing.contains(name));
     let has_reiser4 = config.lines().any(|line| line == "CONFIG_REISER4_FS=y");
@@ -247,9 +247,12 @@ mod tests {
         for without in ["CONFIG_BTRFS_FS", "CONFIG_BLK_DEV_MD", "CONFIG_MD=", "CONFIG_FUSE_FS"] {
             assert!(!text.contains(without), "{without}");
         }
-        assert_eq!(absent(&text), None);
-        assert_eq!(absent(&text.replace("CONFIG_PVH=y", "")), Some("CONFIG_PVH"));
-        assert_eq!(absent(&text.replace("CONFIG_REISER4_FS=y", "")), Some("CONFIG_REISER4_FS"));
+        assert_eq!(missing_option(&text), None);
+        assert_eq!(missing_option(&text.replace("CONFIG_PVH=y", "")), Some("CONFIG_PVH"));
+        assert_eq!(
+            missing_option(&text.replace("CONFIG_REISER4_FS=y", "")),
+            Some("CONFIG_REISER4_FS")
+        );
     }
 
     #[test]
@@ -278,7 +281,7 @@ mod tests {
     ];
 
     #[test]
-    fn sources_that_do_not_fit_are_refused_before_anything_is_written() {
+    fn unsuitable_sources_are_refused_before_anything_is_written() {
         let cases = [
             ("super_ops.c", None, "it has no super_ops.c"),
             ("volume_ops.c", Some(""), "it is Reiser5"),

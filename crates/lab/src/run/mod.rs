@@ -125,7 +125,7 @@ pub fn cut(
         std::thread::sleep(POLL);
     }
     run.process.kill().map_err(host("end QEMU"))?;
-    run.guarded()?;
+    run.check_guard()?;
     // Reads the progress again, because the guest ran until it was killed.
     let progress = run.progress()?;
     Ok(Cut { progress, disks: run.disks, log: run.log })
@@ -274,14 +274,14 @@ impl<'a> Run<'a> {
             let elapsed = self.started.elapsed();
             stages.observe(&progress, elapsed);
             if progress.stage == Stage::Running && first_op.is_none() {
-                self.guarded()?;
+                self.check_guard()?;
                 first_op = Some(elapsed);
             }
             if watch(&progress) == Watch::Stop {
                 return Err(RunError::Stopped);
             }
             if let Some(report) = self.mailbox.mailbox()?.report() {
-                self.guarded()?;
+                self.check_guard()?;
                 let finished = self.finish(report, elapsed, first_op, progress)?;
                 return Ok(Finished { stages, ..finished });
             }
@@ -311,7 +311,7 @@ impl<'a> Run<'a> {
     }
 
     /// Fails if the clock guard is not active.
-    fn guarded(&self) -> Result<(), RunError> {
+    fn check_guard(&self) -> Result<(), RunError> {
         if !self.machine.accel.is_exact() {
             return Ok(());
         }
@@ -342,7 +342,7 @@ impl<'a> Run<'a> {
         if ended.is_none() {
             ended = self.process.kill().map_err(&wait)?;
         }
-        self.config.unchanged()?;
+        self.config.check_unchanged()?;
         // stat(2) counts blocks of 512 bytes.
         let stored = self.disks.iter().filter_map(|disk| disk.metadata().ok());
         let stored = Bytes(stored.map(|metadata| metadata.blocks() * 512).sum());

@@ -39,7 +39,7 @@ pub struct BootConfig<'a> {
 }
 
 impl BootConfig<'_> {
-    pub(super) fn unchanged(&self) -> Result<(), RunError> {
+    pub(super) fn check_unchanged(&self) -> Result<(), RunError> {
         match self.files.iter().find(|file| !file.is_same()) {
             Some(file) => Err(RunError::Replaced { path: file.path.clone() }),
             None => Ok(()),
@@ -126,7 +126,7 @@ impl<'a> Run<'a> {
         code: Option<&Code>,
     ) -> Result<Run<'a>, RunError> {
         let BootConfig { program, cpu, more_words, .. } = config;
-        config.unchanged()?;
+        config.check_unchanged()?;
         let memory = Memory::new(machine, job)?;
         if on_stop != OnStop::Restore {
             copy_image(machine, &memory.disks)?;
@@ -142,7 +142,7 @@ impl<'a> Run<'a> {
         // loop would always see the stopped processor before it knows that the machine has stopped, and let time jump
         // (snapshot.rs).
         if on_stop != OnStop::Save && machine.accel.is_exact() {
-            guard.equip(&mut command);
+            guard.preload_into(&mut command);
         }
         inherited.extend(guard.files());
         let profile = code.map(Profile::new).transpose();

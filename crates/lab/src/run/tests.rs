@@ -129,7 +129,7 @@ fn a_program_that_was_replaced_since_it_was_hashed_is_not_run() {
         cpu: &CpuPlan::default(),
         more_words: "",
     };
-    let error = config.unchanged().unwrap_err();
+    let error = config.check_unchanged().unwrap_err();
     assert!(error.to_string().contains("it was replaced after"), "{error}");
     assert!(error.hint().is_some());
 }
