@@ -151,7 +151,8 @@ impl RowNames {
         names
     }
 
-    /// Returns the names for steps along an axis, without the values of that axis and of the axes whose default it sets.
+    /// Returns the names for steps along an axis, without the values of that axis and of the axes whose defaults it
+    /// sets.
     pub fn for_steps<'a, T: Into<Subject<'a>>>(
         axis: &Axis,
         subjects: impl IntoIterator<Item = T>,

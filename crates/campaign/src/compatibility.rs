@@ -138,8 +138,8 @@ pub(crate) type Guest<'a> = (Option<&'a FilesystemPlan>, &'a BTreeMap<String, St
 
 /// Returns the names of the components that both guests have and that differ. The initramfs and its list of modules
 /// are omitted, because they always differ between file systems; their contents are compared piece by piece. The
-/// snapshot is omitted, because it belongs to one file system's guest on one machine. Libraries are compared only between
-/// tools of one set: downloaded tools include their own.
+/// snapshot is omitted, because it belongs to one file system's guest on one machine. Libraries are compared only
+/// between tools of one set: downloaded tools include their own.
 pub(crate) fn changed_components((filesystem, a): Guest<'_>, (other, b): Guest<'_>) -> String {
     let one_set = tool_set(filesystem) == tool_set(other);
     let is_compared = |name: &str| {

@@ -38,8 +38,8 @@ pub struct Session<'a> {
 
 /// A display of progress.
 pub trait Progress {
-    /// Begins the display of a run of these trials, whose cells are indices into `plans`; `jobs` of them run at the same
-    /// time.
+    /// Begins the display of a run of these trials, whose cells are indices into `plans`; `jobs` of them run at the
+    /// same time.
     fn begin(&self, plans: &[&Plan], todo: &[Planned], jobs: usize) -> Box<dyn Observer>;
 }
 
@@ -95,7 +95,7 @@ impl Experiment {
     /// kernels found.
     ///
     /// # Errors
-    /// A requirement that all trials lack, or that is unusable; a folder with other results.
+    /// A requirement that is missing for all trials, or that is unusable; a folder with other results.
     pub fn prepare_venues(
         &mut self,
         folder: &Path,
@@ -309,7 +309,8 @@ fn refuse_others<'a>(
         return Ok(());
     }
     Err(Failure::invalid_use(format!(
-        "{holds}; request them as well, give a new folder with --out, or (with fsdyno run) add --mix for one report of all"
+        "{holds}; request them as well, give a new folder with --out, or (with fsdyno run) add --mix for one report \
+         of all"
     )))
 }
 

@@ -130,8 +130,8 @@ fn read_to(path: &str, limit: Bytes) -> Result<InputFile, String> {
     InputFile::new(path, out.file, out.length, out.hash.hex()).map_err(cannot_store)
 }
 
-/// Reads the first bytes of a file into `start`; returns how many there were, which is less than its length if the file
-/// is shorter. (A pipe cannot be rewound.)
+/// Reads the first bytes of a file into `start`; returns their number, which is less than its length if the file is
+/// shorter. (A pipe cannot be rewound.)
 fn start_of(file: &mut File, start: &mut [u8]) -> io::Result<usize> {
     let mut length = 0;
     while length < start.len() {

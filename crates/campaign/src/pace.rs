@@ -5,7 +5,7 @@ use std::time::Duration;
 use fsdyno_record::trial::Trial;
 use serde::{Deserialize, Serialize};
 
-/// Maximum number of trials in a mean, so that it follows changes in the machine's speed.
+/// Maximum number of trials in a mean; the limit lets it follow changes in the machine's speed.
 const MEMORY: u32 = 8;
 
 /// The version of the stored numbers: since 2, they exclude waits for a processor.
@@ -25,7 +25,7 @@ pub(crate) struct Times {
     pub known: f64,
     /// The part of it before, between and after its phases: boot, preparation, verification, check.
     pub fixed: f64,
-    /// The processor time of this part.
+    /// The processor time of the known part.
     pub cpu: Option<f64>,
     /// True for a trial in the exact lab, which computes all the time.
     pub computes: bool,

@@ -12,8 +12,8 @@ use crate::failure::Failure;
 use crate::files::write_file;
 use crate::notes::say;
 
-/// Loads the trials of results, without superseded ones, in the order of the tables: rows at the same place of their
-/// commands are in the order of the results. Reports a torn line.
+/// Loads the trials of results, without superseded ones, in the order of the tables: rows with the same position in
+/// their commands are in the order of the results. Reports a torn line.
 ///
 /// # Errors
 /// A file that cannot be read.
@@ -55,7 +55,7 @@ pub fn in_order(trials: &mut [Trial]) {
     sort(trials, &BTreeMap::new());
 }
 
-/// Sorts as [`in_order`] does, with the labels at one place first in the order of the results that they are from.
+/// Sorts like [`in_order`], but orders labels with the same position by the results that they come from.
 fn sort(trials: &mut [Trial], first_results: &BTreeMap<String, usize>) {
     let mut rows: BTreeMap<(String, String), (u32, String)> = BTreeMap::new();
     let mut labels: BTreeMap<String, String> = BTreeMap::new();

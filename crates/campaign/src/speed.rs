@@ -91,8 +91,8 @@ impl Speeds {
         }
     }
 
-    /// Estimates the time of one trial of each of these cells, `jobs` at the same time, under the load of this host
-    /// now; `None` if there is no cell, or if no trial of some cell's kind has run here.
+    /// Estimates the time of one trial of each of these cells, `jobs` at the same time, under the current load
+    /// of this host; `None` if there is no cell, or if for some cell no trial of its kind has run here.
     pub fn estimate<'c>(
         &self,
         cells: impl Iterator<Item = &'c Cell>,

@@ -39,7 +39,7 @@ pub struct Planned {
     pub expected: Option<Duration>,
 }
 
-/// The state of a run that the estimate is made from. Every `now` is the time since the run began.
+/// The state of a run from which the time left is estimated. Every `now` is the time since the run began.
 pub struct TimeLeft {
     cells: BTreeMap<usize, Cell>,
     running: BTreeMap<usize, Running>,

@@ -174,8 +174,8 @@ fn check_component(at: &Path, found: &Metadata, last: bool) -> Result<(), String
     Ok(())
 }
 
-/// Reports whether an owner is not mapped in this user namespace, as the root that owns the system's folders may
-/// not be.
+/// Reports whether an owner is not mapped in this user namespace, which may be true of the root that owns the system's
+/// folders.
 fn is_unmapped(owner: u32) -> bool {
     let read = |file: &str| fs::read_to_string(file).unwrap_or_default();
     let is_initial = read("/proc/self/uid_map").split_whitespace().eq(["0", "0", "4294967295"]);

@@ -32,8 +32,8 @@ use crate::payload;
 use crate::release::{by_version, has_prefix};
 use crate::series::{Series, SeriesRange};
 
-/// Finds the requested kernel, or downloads it. A kernel that is requested by its image has only its own modules: it may
-/// differ from the distribution's of the same release.
+/// Finds the requested kernel, or downloads it. A kernel that is requested by its image has only its own modules: it
+/// may differ from the distribution's kernel of the same release.
 ///
 /// # Errors
 /// [`LabError::WrongKernel`] for a request that cannot be met, [`LabError::NoKernel`] if none is

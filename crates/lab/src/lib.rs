@@ -372,7 +372,7 @@ impl Guest {
         run::cut(self.boot_config(), machine, job, now)
     }
 
-    /// Returns a snapshot of this guest, booted on such a machine and without a job: from `cache`, or a new one, which
+    /// Returns a snapshot of this guest, booted on this machine and without a job: from `cache`, or a new one, which
     /// takes as long as a boot; `say` then receives a message, and `watch` may stop it. A cached snapshot is read and
     /// hashed once; all runs from it read the same open file.
     ///
@@ -394,7 +394,7 @@ impl Guest {
         let watch = RefCell::new(watch);
         let mut go_on = || watch.borrow_mut()(&NOTHING_YET) == Watch::GoOn;
         let snapshot = snapshot::get(&snapshot::file_cache(cache), &key, &mut go_on, |file| {
-            // Guests differ by what their file systems need, so that a command may need several snapshots.
+            // Guests differ in the components that their file systems need, so a command may need several snapshots.
             let is_first = !SAID.swap(true, Ordering::Relaxed);
             let a = if is_first { "a guest" } else { "a further kind of guest" };
             say(&format!("booting {a} once to save a snapshot (--boot snapshot)"));
@@ -405,7 +405,7 @@ impl Guest {
         Ok(Arc::clone(used().entry(key).or_insert(Arc::new(snapshot))))
     }
 
-    /// Returns the disks that a job creates ([`fsdyno_record::job::Task::Prepare`]) in this guest on such a machine,
+    /// Returns the disks that a job creates ([`fsdyno_record::job::Task::Prepare`]) in this guest on this machine,
     /// either from `cache` or created now by a guest that boots or resumes like the trial's own guest. The job's text
     /// and the guest's identity form their key.
     ///

@@ -206,7 +206,7 @@ mod tests {
         };
         let mut files = Files::new();
         add_libraries(&mke2fs, None, &mut files).unwrap();
-        // mke2fs itself needs libext2fs, and that needs libcom_err.
+        // mke2fs itself needs libext2fs, which needs libcom_err.
         for library in ["libext2fs.so.2", "libcom_err.so.2"] {
             assert!(files.keys().any(|path| path.ends_with(library)), "{library}: {files:?}");
         }

@@ -141,7 +141,7 @@ fn explained(
     Ok(it)
 }
 
-/// Returns the way in which a trial's disks reach another position.
+/// Returns the kind of access of a trial's disks: rotational or not, local or over a network.
 fn access(trial: &Trial) -> Access {
     let medium = &trial.plan.medium;
     let disks = || medium.disk().into_iter().chain(medium.journal());

@@ -224,7 +224,7 @@ fn timed_by_itself(trial: &Trial) -> Times {
     times
 }
 
-/// Returns the times of the calls between the marks that a replay makes, of each of `trials` replays in a recording.
+/// Returns, for each of `trials` replays in a recording, the times of the calls between the replay's marks.
 fn timed_by_bpf(recording: &Path, trials: usize) -> Result<Vec<Times>, Failure> {
     let io = |error| Failure::io("read", recording, &error);
     let wrong = |error: fsdyno_trace::TraceError| {

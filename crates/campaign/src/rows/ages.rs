@@ -27,7 +27,7 @@ pub fn check(ages: &[Option<AgePlan>]) -> Result<(), MatrixError> {
     Ok(())
 }
 
-/// Returns a row for each age, with the space that ageing leaves.
+/// Returns a row for each age, with the space that aging leaves.
 pub fn rows(row: Row, ages: &[Option<AgePlan>]) -> Result<Vec<Row>, MatrixError> {
     let age = |age: &Option<AgePlan>| {
         let mut aged = row.clone();

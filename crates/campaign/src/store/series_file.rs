@@ -195,7 +195,7 @@ mod tests {
                 std::fs::write(folder.join(FILE), &text[..text.len() - by]).unwrap();
             }
         };
-        // At every position of the last line, up to the newline alone.
+        // Cuts off the newline alone, parts of the last line, the whole line, and one byte more.
         let length = uninterrupted.lines().last().unwrap().len();
         for by in [1, 2, length / 2, length - 1, length, length + 1] {
             let (uninterrupted, resumed) = after(cut(by));

@@ -170,8 +170,8 @@ fn resolve_objective(
         let least = fsdyno_tune::least_trials(&space, &settings);
         if settings.trials < least {
             return Err(Failure::invalid_use(format!(
-                "the budget of {} for {} is too small for one decision: one trial per value plus the confirmation takes {least}; \
-                 give at least --budget {}trials, or fewer options with --only",
+                "the budget of {} for {} is too small for one decision: one trial per value plus the confirmation \
+                 takes {least}; give at least --budget {}trials, or fewer options with --only",
                 counted(settings.trials, "trial"),
                 space.filesystem,
                 least * spaces.len()

@@ -152,7 +152,7 @@ impl Root {
     }
 }
 
-/// Returns the words that run a command in the namespaces of a root.
+/// Returns the arguments that run a command in the namespaces of a root.
 fn in_root_namespaces() -> Vec<&'static str> {
     in_namespaces(&["--mount", "--net"], "--map-root-user")
 }
@@ -191,7 +191,7 @@ fn unpack_tar(contents: impl Read, root: &Path) -> Result<(), String> {
     for entry in archive.entries().map_err(|error| error.to_string())? {
         let mut entry = entry.map_err(|error| error.to_string())?;
         let name = entry.path().map_or_else(|_| PathBuf::from("?"), |path| path.into_owned());
-        // tar replaces a link to a folder by a folder.
+        // tar would replace a link to a folder with a folder.
         if entry.header().entry_type().is_dir() && root.join(&name).is_dir() {
             continue;
         }
@@ -210,7 +210,7 @@ mod tests {
 
     use super::*;
 
-    /// Makes a package of some files, with a link for each text that begins with `->`.
+    /// Builds a package from some files, with a link for each text that begins with `->`.
     fn package(folder: &Path, name: &str, files: &[(&str, &str)]) -> PathBuf {
         let tree = folder.join(name);
         fs::create_dir_all(tree.join("DEBIAN")).unwrap();

@@ -1,7 +1,7 @@
 //! Kernels and modules that were built on this host, stored in the cache.
 //!
 //! Such a kernel is requested by its full release (5.10.223-reiser4) or by the part after its last dash (reiser4), so
-//! that it is never selected in place of a distribution's kernel. Modules are added to the kernel of the distribution for
+//! that it is never selected in place of a distribution's kernel. Modules are added to the distribution's kernel for
 //! which they were built.
 
 use std::fs;

@@ -1,8 +1,8 @@
 //! OpenZFS as modules for a Debian kernel. Debian ships ZFS only as source (zfs-dkms).
 //!
-//! The build runs in a root folder with the kernel's headers and a compiler of the version that compiled the kernel, all of
-//! them packages of Debian's suites. The modules therefore do not depend on the compiler of this host, and nothing is
-//! installed here.
+//! The build runs in a root folder with the kernel's headers and a compiler of the version that compiled the kernel,
+//! all of them packages of Debian's suites. The modules therefore do not depend on the compiler of this host, and
+//! nothing is installed here.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -119,8 +119,8 @@ pub fn zfs(
     Ok(build.done(release.to_string()))
 }
 
-/// Downloads packages and their dependencies and unpacks them. If that fails with cached lists, which may have packages that
-/// the archive has since replaced, it is tried again with new lists.
+/// Downloads packages and their dependencies and unpacks them. If that fails with cached lists, which may contain
+/// packages that the archive has since replaced, it is tried again with new lists.
 fn download(
     build: &Build<'_>,
     lists: &Lists,

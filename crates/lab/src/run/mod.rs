@@ -158,8 +158,8 @@ fn exclude_shared_memory(control: &mut Qmp) -> io::Result<()> {
 }
 
 impl<'a> Run<'a> {
-    /// Connects to QEMU's control protocol. Not to be used while a guest boots: each command wakes QEMU's main loop,
-    /// which then serves timers of the guest that its processor would have served at a different instruction.
+    /// Connects to QEMU's control protocol. Must not be called while a guest boots: each command wakes QEMU's main
+    /// loop, which then serves timers of the guest that its processor would have served at a different instruction.
     fn control(&mut self) -> io::Result<&mut Qmp> {
         if let Some(socket) = self.socket.take() {
             self.control = Some(Qmp::start(socket)?);
