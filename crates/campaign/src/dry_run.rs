@@ -185,7 +185,7 @@ fn place(plan: &Plan) -> String {
         MediumPlan::Modelled(modelled) => format!("on {raid}{}", modelled.disk.name),
         MediumPlan::Memory { .. } => "in memory".to_string(),
         MediumPlan::Loop(_) | MediumPlan::Ram(_) | MediumPlan::Drive { .. } => {
-            format!("newly made on {raid}{}", plan.target())
+            format!("newly created on {raid}{}", plan.target())
         }
     };
     let size = medium.journal_size();

@@ -285,7 +285,7 @@ fn rows(matrix_request: &MatrixRequest, place: &Place) -> Result<Vec<Row>, Matri
         Place::Directory { path, label, longest_name } => {
             if let Some(spec) = matrix_request.filesystems.first() {
                 return Err(MatrixError::Wrong(format!(
-                    "--fs '{spec}' cannot be made in a directory, which is used as it is; \
+                    "--fs '{spec}' cannot be created in a directory, which is used as it is; \
                      leave --fs out, or use --on lab"
                 )));
             }

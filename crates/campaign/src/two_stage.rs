@@ -65,8 +65,8 @@ pub fn same_rule(rule: Option<&Repeats>, stored: &[Trial]) -> Result<(), String>
                 None => "a fixed number of repeats (--repeat)".to_string(),
             };
             return Err(format!(
-                "the trials in this folder ran under {}, and this command requests {}: a number of \
-                 repeats is fixed before the results are known; request the same, or give --out a new folder",
+                "the trials in this folder ran under {}, and this command requests {}: the number of \
+                 repeats must be fixed before the results are known; request the same, or give --out a new folder",
                 describe(theirs),
                 describe(rule)
             ));

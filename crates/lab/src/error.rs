@@ -244,7 +244,7 @@ fn module_hint(module: &str, release: &str) -> String {
     let hint = lookup::kernel_hint_of(module).map(String::from);
     let hint = hint.or_else(|| lookup::kernels_of(module)).unwrap_or_else(|| {
         format!(
-            "choose a kernel that has {module}, for example with --kernel 6.1 (reiserfs left Linux with 6.13)"
+            "choose a kernel that has {module}, for example with --kernel 6.1 (Linux 6.13 removed reiserfs)"
         )
     });
     match module_command(module, release) {
@@ -284,7 +284,7 @@ pub enum RunError {
         console: Vec<String>,
     },
     /// The guest exceeded its time limit.
-    #[error("run the guest: not done after {} s of host time{}", after.as_secs(), tail(console))]
+    #[error("run the guest: not finished after {} s of host time{}", after.as_secs(), tail(console))]
     Deadline {
         /// The limit, in host time.
         after: Duration,

@@ -242,7 +242,7 @@ impl Found {
         match packages.newest(request) {
             Some(kernel) => Ok(Found { apt, archive, kernel, series, from_cached_lists }),
             None => Err(LabError::NoKernel(format!(
-                "no kernel {request} here; {}'s {} have {series}",
+                "no kernel {request} is available; {}'s {} have {series}",
                 lists.archive.name(),
                 lists.archive.suites()
             ))),
@@ -362,7 +362,10 @@ mod tests {
         assert_eq!(search(Some((&list(&SPLIT[..3]), 1)), Some(&split)), (release(), true, quiet()));
         let (found, fetched, _) = search(Some((&split, 25)), Some(&other));
         let error = found.unwrap_err();
-        assert!(fetched && error.contains("no kernel 7.3 here; Debian's bullseye, "), "{error}");
+        assert!(
+            fetched && error.contains("no kernel 7.3 is available; Debian's bullseye, "),
+            "{error}"
+        );
         assert!(error.contains("experimental have 6.1"), "{error}");
     }
 

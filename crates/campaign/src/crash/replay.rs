@@ -48,7 +48,7 @@ pub fn replay(
     let lab_id = venue.identity(&job.plan)?.map(|identity| identity.lab_id);
     if lab_id != finding.lab_id {
         say(
-            "fsdyno: this lab is not that of the finding; its crash point may lie at another operation",
+            "fsdyno: this lab differs from that of the finding; the crash point may be at a different operation",
         );
     }
     let logged = test.logged(&job)?;

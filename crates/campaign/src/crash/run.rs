@@ -183,7 +183,7 @@ impl CrashRun {
                 Err(VenueError::Missing(why)) => {
                     let label = &row.label;
                     say(&format!(
-                        "fsdyno: {label}: cannot check that the stored row is of this lab: {why}"
+                        "fsdyno: {label}: cannot check that the stored row is from this lab: {why}"
                     ));
                 }
                 Err(error) => return Err(error.into()),

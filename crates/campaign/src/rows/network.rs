@@ -16,7 +16,7 @@ pub fn check(lab: &LabPlace, specs: &[(String, Spec)]) -> Result<(), MatrixError
     {
         if is_set && !any_shared {
             return wrong(format!(
-                "{option} is for a file system that clients share, and none of --fs is; write --fs 'nfs:ext4', for \
+                "{option} is for a file system that clients share, and no --fs names one; write --fs 'nfs:ext4', for \
                  example, or leave {option} out"
             ));
         }
