@@ -48,8 +48,8 @@ impl<'a> Points<'a> {
         let mut requests = Experiment::resolve(spec.clone())?.requests;
         if let [TargetRequest { place: Place::Directory { path, .. }, .. }] = requests.as_slice() {
             return Err(Failure::invalid_use(format!(
-                "--on {} is a directory, whose file system cannot be created with other options; use the lab, or, as root, \
-                 --on loop:SIZE",
+                "--on {} is a directory, whose file system cannot be created with other options; use the lab, or, as \
+                 root, --on loop:SIZE",
                 path.display()
             )));
         }
