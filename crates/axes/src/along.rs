@@ -30,7 +30,7 @@ impl SteppedAxis {
         let Subject { plan, .. } = subject;
         let shared = |axis: &&Axis| {
             let is_applicable = self.targets.iter().all(|kind| axis.targets.contains(kind));
-            is_applicable && axis.key != self.axis.key && !self.axis.decides(axis)
+            is_applicable && axis.key != self.axis.key && !self.axis.sets_default_of(axis)
         };
         let axes = AXES.iter().filter(shared).map(|axis| {
             let labels = axis.labels.iter().map(|label| (label.text)(subject));

@@ -135,8 +135,8 @@ impl Axis {
     pub fn put(&self, request: &mut Request, value: &str) -> Result<(), String> {
         self.parts(value)?.into_iter().try_for_each(|part| (self.set)(request, part))?;
         let is_choice = value != self.default || self.of_machine;
-        if is_choice && !request.given.contains(&self.key) {
-            request.given.push(self.key);
+        if is_choice && !request.explicit.contains(&self.key) {
+            request.explicit.push(self.key);
         }
         Ok(())
     }
@@ -188,7 +188,7 @@ impl Axis {
     }
 
     /// Returns true if this axis sets the default of another axis, so that a step along it changes both.
-    pub fn decides(&self, other: &Axis) -> bool {
+    pub fn sets_default_of(&self, other: &Axis) -> bool {
         self.key == MACHINE && other.of_machine
     }
 
@@ -231,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn several_values_are_separated_by_commas_and_a_path_is_one() {
+    fn several_values_are_separated_by_commas_and_a_path_is_a_single_value() {
         let put = |key: &str, value: &str| {
             let mut request = Request::default();
             Axis::of(key).unwrap().put(&mut request, value).map(|()| request)

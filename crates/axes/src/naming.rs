@@ -151,7 +151,8 @@ impl RowNames {
         names
     }
 
-    /// Returns the names for steps along an axis; they omit the values of that axis and of the axes that it decides.
+    /// Returns the names for steps along an axis, without the values of that axis and of the axes whose defaults it
+    /// sets.
     pub fn for_steps<'a, T: Into<Subject<'a>>>(
         axis: &Axis,
         subjects: impl IntoIterator<Item = T>,
@@ -161,7 +162,7 @@ impl RowNames {
         for other in AXES {
             let indexes = first..first + other.labels.len();
             first = indexes.end;
-            if other.key == axis.key || axis.decides(other) {
+            if other.key == axis.key || axis.sets_default_of(other) {
                 differing.axes.retain(|(index, _)| !indexes.contains(index));
             }
         }

@@ -43,8 +43,9 @@ pub struct Request {
     pub networks: Vec<NetworkPlan>,
     /// The aging of the file systems; `None` means a fresh file system.
     pub ages: Vec<Option<AgePlan>>,
-    /// The axes given with a value other than the default (for parts of a machine, with any value), in the order given.
-    pub given: Vec<&'static str>,
+    /// The keys of the axes that were set to a value other than the default (for parts of a machine, to any value), in
+    /// the order of the request.
+    pub explicit: Vec<&'static str>,
 }
 
 impl Default for Request {
@@ -67,7 +68,7 @@ impl Default for Request {
             clients: Vec::new(),
             networks: Vec::new(),
             ages: Vec::new(),
-            given: Vec::new(),
+            explicit: Vec::new(),
         }
     }
 }

@@ -1,8 +1,8 @@
-//! The source of row names: a plan, and facts that only its trial knows.
+//! The source of row names: a plan, and facts that only its trial provides.
 
 use fsdyno_record::{Plan, Trial};
 
-/// A named item: a plan, and facts that only its trial knows.
+/// A named item: a plan, and facts that only its trial provides.
 #[derive(Clone, Copy, Debug)]
 pub struct Subject<'a> {
     /// The plan.

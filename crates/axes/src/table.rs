@@ -468,7 +468,7 @@ pub const AXES: &[Axis] = &[
         many: true,
         joined: true,
         targets: &[Lab, Ephemeral, Drive],
-        unsupported_reason: "; only newly made file systems are aged",
+        unsupported_reason: "; only newly created file systems are aged",
         crash: Crash::Unsupported("it does not compare files that aging created"),
         set: |request, text| {
             request.ages.push(match text {

@@ -60,7 +60,7 @@ pub fn pace(venue: &VenuePlan) -> String {
 }
 
 /// Returns the venue and the medium `on` of a plan, for a list of plans.
-pub fn stated(venue: &VenuePlan, on: &str) -> String {
+pub fn describe(venue: &VenuePlan, on: &str) -> String {
     match venue {
         VenuePlan::Host => on.to_string(),
         VenuePlan::Ranks(shared) => {

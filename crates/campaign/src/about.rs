@@ -236,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn an_unknown_name_has_a_near_one_and_an_ambiguous_one_its_paths() {
+    fn an_unknown_name_is_refused_with_a_near_one_and_an_ambiguous_one_with_its_paths() {
         let root = results(&[("a", Some("before")), ("b", Some("twice")), ("c", Some("twice"))]);
         let message = |root: &Path, given: &str| {
             find_below(root, Path::new(given))
@@ -273,7 +273,7 @@ mod tests {
     }
 
     #[test]
-    fn an_empty_text_removes_and_a_foreign_file_is_refused() {
+    fn an_empty_text_removes_a_value_and_a_foreign_file_is_refused() {
         let folder = tempfile::tempdir().unwrap();
         let read = || About::read(folder.path());
         assert_eq!(read().unwrap(), About::default());

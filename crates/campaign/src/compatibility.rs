@@ -73,14 +73,14 @@ pub(crate) fn same_lab(
     stored: &[Trial],
     mode: Mode,
 ) -> Result<(), RunError> {
-    let mut alike = stored.iter().filter(|trial| same_machine(&trial.plan, plan)).peekable();
-    if alike.peek().is_none() {
+    let mut comparable = stored.iter().filter(|trial| same_machine(&trial.plan, plan)).peekable();
+    if comparable.peek().is_none() {
         return Ok(());
     }
     let booted = in_mode(plan, mode);
     let here = venue.identity(&booted).map_err(|error| RunError::Missing(error.to_string()))?;
     let Some(here) = here else { return Ok(()) };
-    for trial in alike {
+    for trial in comparable {
         // Repeats of one plan have the same lab, including its snapshot.
         let differs = match trial.plan.hash == plan.hash {
             true => differing(&trial.lab, &here.components, |_| true),
@@ -111,8 +111,8 @@ pub(crate) fn same_fingerprint(
     stored: &[Trial],
 ) -> Result<(), RunError> {
     let here = venue.fingerprint(plan).map_err(|error| RunError::Missing(error.to_string()))?;
-    let alike = |trial: &&Trial| trial.plan.medium == plan.medium;
-    for trial in stored.iter().filter(alike) {
+    let same_medium = |trial: &&Trial| trial.plan.medium == plan.medium;
+    for trial in stored.iter().filter(same_medium) {
         let stored = fingerprint::of_record(&trial.conditions);
         let pairs =
             here.iter().filter_map(|(what, current)| Some((what, current, stored.get(what)?)));
@@ -136,10 +136,10 @@ pub(crate) fn same_machine(a: &Plan, b: &Plan) -> bool {
 /// The components of a guest, with the file system of its plan.
 pub(crate) type Guest<'a> = (Option<&'a FilesystemPlan>, &'a BTreeMap<String, String>);
 
-/// Returns the names of the components that both guests have, but that differ. The initramfs and its list of modules
+/// Returns the names of the components that both guests have and that differ. The initramfs and its list of modules
 /// are omitted, because they always differ between file systems; their contents are compared piece by piece. The
-/// snapshot is omitted, because it belongs to one file system's guest on one machine. Libraries are compared only between
-/// tools of one set: downloaded tools bring their own.
+/// snapshot is omitted, because it belongs to one file system's guest on one machine. Libraries are compared only
+/// between tools of one set: downloaded tools include their own.
 pub(crate) fn changed_components((filesystem, a): Guest<'_>, (other, b): Guest<'_>) -> String {
     let one_set = tool_set(filesystem) == tool_set(other);
     let is_compared = |name: &str| {
@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn guests_of_two_rows_have_snapshots_of_their_own_and_repeats_of_one_row_share_theirs() {
+    fn guests_of_two_rows_have_different_snapshots_and_repeats_of_one_row_share_one() {
         let lab = |snapshot: &str| components(&[("snapshot", snapshot)]);
         let (plan, a, b) = (plan("ext4"), lab("a"), lab("b"));
         assert_eq!(changed_components((Some(&plan), &a), (Some(&plan), &b)), "");

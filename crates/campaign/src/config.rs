@@ -84,7 +84,7 @@ mod tests {
     }
 
     #[test]
-    fn a_workload_without_such_files_keeps_the_key_to_be_refused() {
+    fn a_workload_without_such_files_keeps_the_key_which_is_refused_later() {
         let settings = Settings::from([(KEY.to_string(), "pm".to_string())]);
         assert_eq!(expand(find("dirops").unwrap(), &settings).unwrap(), settings);
     }

@@ -1,4 +1,4 @@
-//! A whole drive as the target: inspected, and confirmed by `--erase`.
+//! A whole drive as the target: its inspection, and its confirmation by `--erase`.
 
 use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
@@ -12,8 +12,8 @@ use crate::RunSpec;
 use crate::failure::Failure;
 use crate::unsupported::refuse_unsupported;
 
-/// Tests whether a target is a drive: a path below /dev that is not a folder (as /dev/shm is), or a block device
-/// elsewhere, also through a symbolic link.
+/// Tests whether a target is a drive: a path below /dev that is not a folder such as /dev/shm, or a block device
+/// elsewhere, possibly behind a symbolic link.
 pub fn is_named(on: &Target) -> bool {
     let Target::Path(path) = on else { return false };
     let path = Path::new(path);

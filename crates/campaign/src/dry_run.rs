@@ -185,7 +185,7 @@ fn place(plan: &Plan) -> String {
         MediumPlan::Modelled(modelled) => format!("on {raid}{}", modelled.disk.name),
         MediumPlan::Memory { .. } => "in memory".to_string(),
         MediumPlan::Loop(_) | MediumPlan::Ram(_) | MediumPlan::Drive { .. } => {
-            format!("newly made on {raid}{}", plan.target())
+            format!("newly created on {raid}{}", plan.target())
         }
     };
     let size = medium.journal_size();
@@ -196,7 +196,7 @@ fn place(plan: &Plan) -> String {
         (None, size) => size.map(|size| format!("{{journal}} on {size} more")),
         (Some(_), None) => None,
     };
-    let mut parts = vec![venue::stated(&plan.venue, &on)];
+    let mut parts = vec![venue::describe(&plan.venue, &on)];
     parts.extend(journal);
     if let Some(lab) = plan.lab() {
         parts.push(format!("kernel {}", lab.kernel));

@@ -38,8 +38,8 @@ pub struct Session<'a> {
 
 /// A display of progress.
 pub trait Progress {
-    /// Begins the display of a run of these trials, whose cells are indices into `plans`; `jobs` of them run at the same
-    /// time.
+    /// Begins the display of a run of these trials, whose cells are indices into `plans`; `jobs` of them run at the
+    /// same time.
     fn begin(&self, plans: &[&Plan], todo: &[Planned], jobs: usize) -> Box<dyn Observer>;
 }
 
@@ -95,7 +95,7 @@ impl Experiment {
     /// kernels found.
     ///
     /// # Errors
-    /// A requirement that all trials lack, or that is unusable; a folder with other results.
+    /// A requirement that is missing for all trials, or that is unusable; a folder with other results.
     pub fn prepare_venues(
         &mut self,
         folder: &Path,
@@ -174,7 +174,7 @@ impl Experiment {
         store: &mut Store,
         session: &Session<'_>,
     ) -> Result<Summary, Failure> {
-        leftovers::offer();
+        leftovers::report();
         let venues = self.prepare_venues(store.folder(), store.trials(), session, Mode::Run)?;
         if let Some(share) = self.share(session) {
             share.claim(store)?;
@@ -199,12 +199,12 @@ impl Experiment {
         session: &Session<'_>,
     ) -> Result<Summary, Failure> {
         let cells = &self.cells;
-        let stored = schedule.iter().filter(|slot| crate::is_there(store, cells, slot)).count();
+        let stored = schedule.iter().filter(|slot| crate::is_stored(store, cells, slot)).count();
         if stored > 0 {
             let all = counted(schedule.len(), "trial");
             let are = if stored == 1 { "is" } else { "are" };
             say(&format!("fsdyno: {stored} of {all} {are} stored already and {are} not run again"));
-            self.say_unlogged(store, schedule);
+            self.report_unlogged(store, schedule);
         }
         let jobs = usize::from(self.spec.jobs);
         let todo = crate::todo(schedule, cells, store);
@@ -219,8 +219,8 @@ impl Experiment {
     }
 
     /// Reports stored trials without a request log; they are not run again to get one.
-    fn say_unlogged(&self, store: &Store, schedule: &[Slot]) {
-        let stored = schedule.iter().filter(|slot| crate::is_there(store, &self.cells, slot));
+    fn report_unlogged(&self, store: &Store, schedule: &[Slot]) {
+        let stored = schedule.iter().filter(|slot| crate::is_stored(store, &self.cells, slot));
         let unlogged = stored.filter_map(|slot| {
             let plan = &self.cells.get(slot.cell)?.plan;
             let name = fsdyno_venue::request_log::name(&trial_id(plan, slot.seed));
@@ -309,7 +309,8 @@ fn refuse_others<'a>(
         return Ok(());
     }
     Err(Failure::invalid_use(format!(
-        "{holds}; request them as well, give a new folder with --out, or (with fsdyno run) add --mix for one report of all"
+        "{holds}; request them as well, give a new folder with --out, or (with fsdyno run) add --mix for one report \
+         of all"
     )))
 }
 

@@ -9,8 +9,8 @@ use crate::failure::Failure;
 /// # Errors
 /// A folder that cannot be created.
 pub fn make_folder(folder: &Path) -> Result<(), Failure> {
-    let made = fsdyno_media::file::make_folder(folder).map(drop);
-    made.map_err(|error| Failure::io("create", folder, &error))
+    let created = fsdyno_media::file::make_folder(folder).map(drop);
+    created.map_err(|error| Failure::io("create", folder, &error))
 }
 
 /// Formats a value as indented JSON.

@@ -95,20 +95,20 @@ fn read_trace(path: &str) -> Result<InputFile, String> {
     let failed = |error: io::Error| format!("cannot be read: {error}");
     let mut trace = bounded::open(Path::new(path)).map_err(failed)?;
     bounded::check_regular(&trace).map_err(failed)?;
-    let mut out = tempfile::tempfile().map_err(no_room)?;
+    let mut out = tempfile::tempfile().map_err(cannot_store)?;
     let length = fsdyno_replay::compile(&mut trace, &mut out).map_err(|error| match error {
-        fsdyno_replay::ReplayError::Io(error) => no_room(error),
+        fsdyno_replay::ReplayError::Io(error) => cannot_store(error),
         error => error.to_string(),
     })?;
-    out.rewind().map_err(no_room)?;
+    out.rewind().map_err(cannot_store)?;
     let (mut hash, mut chunk) = (Hash::default(), vec![0; CHUNK]);
     loop {
-        match out.read(&mut chunk).map_err(no_room)? {
+        match out.read(&mut chunk).map_err(cannot_store)? {
             0 => break,
             more => hash.update(&chunk[..more]),
         }
     }
-    InputFile::new(path, out, length, hash.hex()).map_err(no_room)
+    InputFile::new(path, out, length, hash.hex()).map_err(cannot_store)
 }
 
 fn read(path: &str) -> Result<InputFile, String> {
@@ -117,7 +117,7 @@ fn read(path: &str) -> Result<InputFile, String> {
 
 fn read_to(path: &str, limit: Bytes) -> Result<InputFile, String> {
     let failed = |error: io::Error| format!("cannot be read: {error}");
-    let out = Out::new(tempfile::tempfile().map_err(no_room)?, limit)?;
+    let out = Out::new(tempfile::tempfile().map_err(cannot_store)?, limit)?;
     let out = if fs::metadata(path).map_err(failed)?.is_dir() {
         pack(Path::new(path), out)?
     } else {
@@ -127,11 +127,11 @@ fn read_to(path: &str, limit: Bytes) -> Result<InputFile, String> {
         let file = io::Cursor::new(start).take(length as u64).chain(file);
         unpack(&mut unpacker(file, &start[..length])?, out)?
     };
-    InputFile::new(path, out.file, out.length, out.hash.hex()).map_err(no_room)
+    InputFile::new(path, out.file, out.length, out.hash.hex()).map_err(cannot_store)
 }
 
-/// Reads the first bytes of a file into `start`; returns how many there were, which is less than its length if the file
-/// is shorter. (A pipe cannot be rewound.)
+/// Reads the first bytes of a file into `start`; returns their number, which is less than its length if the file is
+/// shorter. (A pipe cannot be rewound.)
 fn start_of(file: &mut File, start: &mut [u8]) -> io::Result<usize> {
     let mut length = 0;
     while length < start.len() {
@@ -154,7 +154,7 @@ struct Out {
 impl Out {
     /// Limits the size to `limit` bytes, and to nine tenths of the free space.
     fn new(file: File, limit: Bytes) -> Result<Out, String> {
-        let disk = rustix::fs::fstatvfs(&file).map_err(|error| no_room(error.into()))?;
+        let disk = rustix::fs::fstatvfs(&file).map_err(|error| cannot_store(error.into()))?;
         let free = disk.f_bavail.saturating_mul(disk.f_frsize);
         Ok(Out { file, hash: Hash::default(), length: 0, limit: limit.0.min(free / 10 * 9) })
     }
@@ -179,16 +179,16 @@ impl Write for Out {
     }
 }
 
-fn no_room(error: io::Error) -> String {
+fn cannot_store(error: io::Error) -> String {
     let folder = std::env::temp_dir();
-    format!("cannot be stored in '{}': {error}; TMPDIR names another folder", folder.display())
+    format!("cannot be stored in '{}': {error}; set TMPDIR to use another folder", folder.display())
 }
 
 /// Returns a decompressing reader, chosen by the first bytes.
 fn unpacker(file: impl Read + 'static, start: &[u8]) -> Result<Box<dyn Read>, String> {
     if let Some((_, name)) = OTHERS.iter().find(|(magic, _)| start.starts_with(magic)) {
         return Err(format!(
-            "is compressed by {name}; unpack it first, or give it as tar, tar.gz, tar.xz or tar.zst"
+            "is compressed with {name}; unpack it first, or give it as tar, tar.gz, tar.xz or tar.zst"
         ));
     }
     Ok(match start {
@@ -220,7 +220,7 @@ fn unpack(from: &mut dyn Read, mut to: Out) -> Result<Out, String> {
             }
         };
         headers.check_next(&chunk[..length]).map_err(|error| error.to_string())?;
-        to.write_all(&chunk[..length]).map_err(no_room)?;
+        to.write_all(&chunk[..length]).map_err(cannot_store)?;
     }
 }
 
@@ -253,13 +253,13 @@ fn pack(folder: &Path, out: Out) -> Result<Out, String> {
         header.set_gid(0);
         header.set_size(metadata.len());
         let mut contents = Exactly { source: file, left: metadata.len() };
-        builder.append_data(&mut header, path, &mut contents).map_err(no_room)?;
+        builder.append_data(&mut header, path, &mut contents).map_err(cannot_store)?;
         if contents.left > 0 {
             return Err(format!("'{}' became shorter while it was read", path.display()));
         }
     }
-    let buffer = builder.into_inner().map_err(no_room)?;
-    buffer.into_inner().map_err(|error| no_room(error.into_error()))
+    let buffer = builder.into_inner().map_err(cannot_store)?;
+    buffer.into_inner().map_err(|error| cannot_store(error.into_error()))
 }
 
 /// A reader of an exact number of bytes; `left` of them are still to be read.
@@ -354,7 +354,10 @@ mod tests {
         assert!(begin.elapsed() < std::time::Duration::from_secs(5));
         let small = write(folder.path(), "x", &tar());
         let error = read_to(&small, Bytes(1024)).unwrap_err();
-        assert!(error.ends_with("it is more than 1 KiB; TMPDIR names another folder"), "{error}");
+        assert!(
+            error.ends_with("it is more than 1 KiB; set TMPDIR to use another folder"),
+            "{error}"
+        );
         let error = read_to(&small, Bytes(512)).unwrap_err();
         assert!(
             error.contains("it declares 5 B of data; the maximum size of an archive is 512 B here"),
@@ -363,7 +366,7 @@ mod tests {
     }
 
     #[test]
-    fn unsupported_files_are_refused_with_what_would_be_right() {
+    fn unsupported_files_are_refused_with_a_remedy_or_the_cause() {
         let folder = tempfile::tempdir().unwrap();
         for by in ["gz", "xz", "zst"] {
             let cut = compressed(by);
@@ -379,7 +382,7 @@ mod tests {
     }
 
     #[test]
-    fn equal_folders_are_equal_archives_of_their_files_by_path() {
+    fn equal_folders_yield_equal_archives_sorted_by_path() {
         let make = |names: &[&str]| {
             let folder = tempfile::tempdir().unwrap();
             fs::create_dir_all(folder.path().join("cur/deep")).unwrap();

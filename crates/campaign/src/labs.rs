@@ -149,10 +149,10 @@ pub(crate) fn labs(
 }
 
 /// Returns the kernels as plans name them: by release, and by the value of `--kernel` if several share a release.
-fn names(releases: &[&str], given: &[String]) -> Vec<KernelPlan> {
+fn names(releases: &[&str], requests: &[String]) -> Vec<KernelPlan> {
     let name = |(index, release): (usize, &&str)| {
         let several = releases.iter().filter(|other| *other == release).count() > 1;
-        let request = given.get(index).filter(|given| several && given != release).cloned();
+        let request = requests.get(index).filter(|it| several && it != release).cloned();
         KernelPlan { release: release.to_string(), request }
     };
     releases.iter().enumerate().map(name).collect()
@@ -178,7 +178,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn several_kernels_in_one_request_are_one_request_each() {
+    fn a_request_for_several_kernels_becomes_one_request_per_kernel() {
         let expand = |kernels: &[&str]| {
             let kernels: Vec<String> = kernels.iter().map(ToString::to_string).collect();
             expand_kernels(&kernels)
@@ -192,10 +192,10 @@ mod tests {
     }
 
     #[test]
-    fn kernels_are_named_by_release_and_builds_of_one_release_by_their_file_too() {
-        let given = ["6.1", "new/bzImage:mods", "5.10"].map(String::from);
+    fn kernels_are_named_by_release_and_builds_of_one_release_also_by_their_file() {
+        let requests = ["6.1", "new/bzImage:mods", "5.10"].map(String::from);
         let names = |releases: [&str; 3]| -> Vec<String> {
-            names(&releases, &given).iter().map(ToString::to_string).collect()
+            names(&releases, &requests).iter().map(ToString::to_string).collect()
         };
         assert_eq!(names(["6.1.0", "6.2.0", "5.10.0"]), ["6.1.0", "6.2.0", "5.10.0"]);
         let both = names(["6.1.0", "6.1.0", "5.10.0"]);

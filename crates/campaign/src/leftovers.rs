@@ -13,7 +13,7 @@ use fsdyno_record::mount_table::mounts;
 use fsdyno_venue::md;
 
 use crate::failure::{Exit, Failure};
-use crate::notes::{complain, say};
+use crate::notes::{say, say_error};
 
 /// A leftover of a dead fsdyno process. The variants are in the order of removal: a process uses a mount, a mount uses
 /// an array, and an array uses loop devices.
@@ -63,7 +63,7 @@ impl LeftoverItem {
     }
 
     /// Returns advice on how to remove it.
-    fn cure(&self) -> &'static str {
+    fn remedy(&self) -> &'static str {
         match self {
             LeftoverItem::Drive(LeftoverDrive { foreign: Some(_), .. }) => {
                 "for the commands that remove them see: fsdyno doctor --clean"
@@ -100,8 +100,8 @@ pub fn find(folder: Option<&Path>) -> Result<Vec<LeftoverItem>, Failure> {
         loops::marked().into_iter().filter(|it| it.mark.owner() == OwnerState::Dead).collect();
     let table = std::fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
     for mark in dead.iter().map(|it| it.mark).collect::<BTreeSet<_>>() {
-        let of_it = dead.iter().filter(|it| it.mark == mark);
-        let loops: Vec<PathBuf> = of_it.map(|it| it.path.clone()).collect();
+        let of_owner = dead.iter().filter(|it| it.mark == mark);
+        let loops: Vec<PathBuf> = of_owner.map(|it| it.path.clone()).collect();
         let arrays = md::arrays_over(&loops);
         let numbers = loops.iter().chain(&arrays).filter_map(|path| number_of(path));
         let devices: Vec<u64> = numbers.collect();
@@ -191,14 +191,14 @@ pub fn run(folder: &Path) -> Result<Exit, Failure> {
             Ok(()) => say(&format!("removed {}", left.describe())),
             // The first error is returned at the end.
             Err(failure) if first.is_none() => first = Some(failure),
-            Err(failure) => complain(&format!("fsdyno: {failure}")),
+            Err(failure) => say_error(&format!("fsdyno: {failure}")),
         }
     }
     first.map_or(Ok(Exit::Success), Err)
 }
 
 /// Reports what an earlier run left behind on this machine, and how to remove it. Called at the start of a run.
-pub fn offer() {
+pub fn report() {
     // A failed search does not prevent the run.
     let found = find(None).unwrap_or_default();
     if let Some(first) = found.first() {
@@ -209,7 +209,7 @@ pub fn offer() {
         say(&format!(
             "fsdyno: an earlier run was killed and left {}{more}; {}",
             first.describe(),
-            first.cure()
+            first.remedy()
         ));
     }
 }
@@ -219,7 +219,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn mounts_of_a_device_are_found_the_newest_first() {
+    fn mounts_of_a_device_are_found_newest_first() {
         let mounts = "22 1 8:1 / / rw shared:1 - ext4 /dev/sda1 rw\n\
                       40 22 7:3 / /a\\040b rw - xfs /dev/root rw\n\
                       41 22 7:30 / /c rw - xfs /dev/loop3 rw\n\
@@ -239,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn only_programs_that_fsdyno_starts_are_taken_for_its_children() {
+    fn only_programs_that_fsdyno_starts_are_recognized_as_its_children() {
         for ours in ["/usr/bin/qemu-system-x86_64", "/opt/fsdyno-0.1"] {
             assert!(started_by_us(Path::new(ours)), "{ours}");
         }

@@ -64,7 +64,7 @@ pub use merge::{MergeError, Merged, merge};
 pub use points::{PointSettings, Points};
 pub use ranks_request::RanksRequest;
 pub use rows::model::BLOCK_SIZES as MODEL_BLOCK_SIZES;
-pub use run::{Observer, Runner, Summary, is_there, run, todo};
+pub use run::{Observer, Runner, Summary, is_stored, run, todo};
 pub use run_error::RunError;
 pub use schedule::{Shard, Slot, schedule, stage};
 pub use share::{ShareError, ShareFile};

@@ -8,7 +8,7 @@ use std::time::Duration;
 const SAMPLES: u32 = 10;
 const BETWEEN: Duration = Duration::from_millis(5);
 
-/// The processors of this host and what else uses them.
+/// The processors of this host, and the other processes that use them.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Load {
     /// Mean number of other processes that run or wait for a processor.
@@ -18,9 +18,9 @@ pub struct Load {
 }
 
 impl Load {
-    /// Returns the load of this host. It is measured once by each process, before its first trial, in 50 ms. A load
-    /// counts if it is there now and was during the last minute: the mean of a minute alone would still contain work
-    /// that has ended, and a sample alone an accident.
+    /// Returns the load of this host, which each process measures once, before its first trial, in 50 ms. Only load
+    /// that is present both now and in the mean of the last minute counts: that mean alone would include work that has
+    /// ended, and a sample alone could include a short burst.
     pub fn now() -> Load {
         static NOW: OnceLock<Load> = OnceLock::new();
         *NOW.get_or_init(|| {
@@ -38,14 +38,14 @@ impl Load {
         })
     }
 
-    /// Returns how many times as long as on an idle host the computations of the last minute took, including this
-    /// process's.
+    /// Returns the factor by which the computations of the last minute, including those of this process, took longer
+    /// than on an idle host.
     pub fn past_stretch() -> f64 {
         let minute = fs::read_to_string("/proc/loadavg").ok().and_then(|it| of_minute(&it));
         (minute.unwrap_or(0.0) / Load::now().processors).max(1.0)
     }
 
-    /// Returns how many times as long a computation takes as on an idle host, if `jobs` run at the same time.
+    /// Returns the factor by which a computation takes longer than on an idle host, if `jobs` run at the same time.
     pub fn stretch(&self, jobs: usize) -> f64 {
         ((self.others + jobs.max(1) as f64) / self.processors).max(1.0)
     }

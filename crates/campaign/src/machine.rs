@@ -59,18 +59,18 @@ const VARIABLE: &str = "FSDYNO_MACHINE";
 
 /// Returns the machine of a command that does not name one.
 fn default_machine() -> String {
-    let given = std::env::var(VARIABLE).ok().filter(|name| !name.is_empty());
-    given.unwrap_or_else(|| DEFAULT.to_string())
+    let name = std::env::var(VARIABLE).ok().filter(|name| !name.is_empty());
+    name.unwrap_or_else(|| DEFAULT.to_string())
 }
 
 /// Returns the disks and the guest of a request, with the machine's values as defaults.
 fn parts(axes: &Request, machine: &Machine) -> (Vec<String>, LabPlan) {
     let mut guest = axes.guest.clone();
-    if !axes.given.contains(&"ram") {
+    if !axes.explicit.contains(&"ram") {
         guest.ram = machine.ram;
     }
     // With an accelerator that is not exact, the guest has the host's CPU.
-    if !axes.given.contains(&"cpu") && guest.accel.is_exact() {
+    if !axes.explicit.contains(&"cpu") && guest.accel.is_exact() {
         guest.cpu = machine.cpu.clone();
     }
     let disks = match axes.disks.is_empty() {
@@ -123,7 +123,7 @@ fn check_ram(axes: &Request, named: &Named, ram: Bytes) -> Result<(), Failure> {
     }
     let here = format!("{} and {} of swap", Bytes(memory), Bytes(swap));
     Err(Failure::invalid_use(match &named.name {
-        Some(name) if !axes.given.contains(&"ram") => format!(
+        Some(name) if !axes.explicit.contains(&"ram") => format!(
             "machine '{name}' has {ram} of RAM, which is more than this host has: {here}; give less with --ram"
         ),
         _ => format!("--ram {ram} is more than this host has: {here}"),
@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn a_host_s_cpu_is_not_a_machine_s() {
+    fn under_kvm_a_machine_does_not_set_the_cpu() {
         assert_eq!(one("--machine desktop-2008 --accel kvm").2, "1");
     }
 

@@ -61,7 +61,7 @@ pub fn matrix(matrix_request: &MatrixRequest, place: &Place) -> Result<Vec<Cell>
                     1 => work.phases.clone(),
                     clients => counts(work.built.as_ref(), clients * matrix_request.threads),
                 },
-                skip: row.skip.clone().or_else(|| lacking(work, row)),
+                skip: row.skip.clone().or_else(|| skip_reason(work, row)),
             });
         }
     }
@@ -206,7 +206,7 @@ fn works(matrix_request: &MatrixRequest) -> Result<Vec<Work>, MatrixError> {
 
 /// Returns the settings of each point of a curve, or the settings unchanged if there is no curve.
 fn points(kind: &workloads::Kind, settings: &Settings) -> Result<Vec<Settings>, MatrixError> {
-    let curve: Option<Curve> = settings.get("curve").and_then(|given| given.parse().ok());
+    let curve: Option<Curve> = settings.get("curve").and_then(|it| it.parse().ok());
     let Some(curve) = curve else { return Ok(vec![settings.clone()]) };
     if settings.contains_key("files") {
         return Err(MatrixError::Wrong(format!(
@@ -285,7 +285,7 @@ fn rows(matrix_request: &MatrixRequest, place: &Place) -> Result<Vec<Row>, Matri
         Place::Directory { path, label, longest_name } => {
             if let Some(spec) = matrix_request.filesystems.first() {
                 return Err(MatrixError::Wrong(format!(
-                    "--fs '{spec}' cannot be made in a directory, which is used as it is; \
+                    "--fs '{spec}' cannot be created in a directory, which is used as it is; \
                      leave --fs out, or use --on lab"
                 )));
             }
@@ -309,14 +309,14 @@ fn rows(matrix_request: &MatrixRequest, place: &Place) -> Result<Vec<Row>, Matri
 }
 
 /// Returns the reason why the file system cannot run the workload, as a sentence.
-fn lacking(work: &Work, row: &Row) -> Option<String> {
+fn skip_reason(work: &Work, row: &Row) -> Option<String> {
     let name = &work.plan.name;
-    let says = |why: &String| format!("workload '{name}' cannot run on {}: {why}", row.label);
+    let sentence = |why: &String| format!("workload '{name}' cannot run on {}: {why}", row.label);
     if let Some(why) = row.lacks.get(&format!("workload {name}")) {
-        return Some(says(why));
+        return Some(sentence(why));
     }
     let mut ops = work.phases.iter().flat_map(|(_, counts)| counts).filter(|(_, n)| **n > 0);
-    ops.find_map(|(op, _)| row.lacks.get(&format!("op {op}"))).map(says)
+    ops.find_map(|(op, _)| row.lacks.get(&format!("op {op}"))).map(sentence)
 }
 
 /// Checks that the work fits the file system; a directory is checked by the media crate.
@@ -345,7 +345,7 @@ fn check_fit(work: &Work, row: &Row) -> Result<(), MatrixError> {
              or the file system larger with {}",
             work.needs.bytes,
             row.label,
-            larger(&row.medium)
+            how_to_enlarge(&row.medium)
         )));
     }
     let least = smallest_file(row).0.saturating_mul(work.needs.inodes);
@@ -356,7 +356,7 @@ fn check_fit(work: &Work, row: &Row) -> Result<(), MatrixError> {
             work.needs.inodes,
             Bytes(least),
             row.label,
-            larger(&row.medium)
+            how_to_enlarge(&row.medium)
         )));
     }
     Ok(())
@@ -369,7 +369,7 @@ fn smallest_file(row: &Row) -> Bytes {
 }
 
 /// Returns the option that enlarges the file system.
-fn larger(medium: &MediumPlan) -> String {
+fn how_to_enlarge(medium: &MediumPlan) -> String {
     match (medium, medium.ephemeral()) {
         (_, Some((device, _))) => format!("a larger {}:SIZE", device.kind.name()),
         (MediumPlan::Drive { .. }, None) => "a larger drive".to_string(),
@@ -378,7 +378,7 @@ fn larger(medium: &MediumPlan) -> String {
 }
 
 /// Returns advice on how to make the file system small enough to be filled.
-fn smaller(medium: &MediumPlan) -> String {
+fn how_to_shrink(medium: &MediumPlan) -> String {
     match (medium, medium.ephemeral()) {
         (MediumPlan::Drive { .. }, _) => "take a device such as --on loop:256M".to_string(),
         (_, Some((device, _))) => {
@@ -398,7 +398,7 @@ fn check_filled(work: &Work, row: &Row) -> Result<(), MatrixError> {
     if row.filesystem.is_none() {
         return Err(MatrixError::Wrong(format!(
             "workload '{name}' fills its file system to the last block, and a directory of this host \
-             is on yours; use --on lab with --size 256M, or --set most=N"
+             is on your own file system; use --on lab with --size 256M, or --set most=N"
         )));
     }
     match row.room {
@@ -406,7 +406,7 @@ fn check_filled(work: &Work, row: &Row) -> Result<(), MatrixError> {
         _ => Err(MatrixError::Wrong(format!(
             "workload '{name}' fills its file system, which takes long if that is large; {}, or \
              --set most=N",
-            smaller(&row.medium)
+            how_to_shrink(&row.medium)
         ))),
     }
 }

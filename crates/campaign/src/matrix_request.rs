@@ -54,7 +54,7 @@ pub struct MatrixRequest {
 }
 
 /// Default deadline: two days, which is more than the slowest file system of 2008 took for 725,000 files, so that only
-/// endless trials are cut off.
+/// endless trials reach it.
 pub const DEFAULT_DEADLINE: Nanos = Nanos(2 * 86_400 * 1_000_000_000);
 
 /// The target of an experiment.
@@ -119,7 +119,7 @@ impl fmt::Display for HostDevice {
 }
 
 impl DevicePlace {
-    /// Returns the medium of a plan whose journal is on a second such device of `journal_size`, if any.
+    /// Returns the medium of a plan; `journal_size` is the size of a second such device for its journal, if any.
     pub fn medium(&self, journal_size: Option<Bytes>) -> MediumPlan {
         match &self.device {
             HostDevice::Ephemeral(EphemeralSize { kind, size }) => {
@@ -190,8 +190,8 @@ impl LabPlace {
     }
 }
 
-/// Default size of a file system. One as large as a present-day disk takes longer to create, mount and check than most
-/// trials run, and stores their files in the same locations.
+/// Default size of a file system. A file system as large as a present-day disk takes longer to create, mount and
+/// check than most trials run, and stores their files in the same locations.
 pub const DEFAULT_SIZE: Bytes = Bytes(32 << 30);
 
 /// Default size of a journal on a second disk: the one that mke2fs chooses for a journal within [`DEFAULT_SIZE`]
@@ -205,7 +205,7 @@ pub struct Cell {
     pub row: u32,
     /// The plan.
     pub plan: Plan,
-    /// Requirements that the workload has of its file system.
+    /// The workload's requirements for its file system.
     pub needs: Needs,
     /// Exact op counts by phase.
     pub phases: Vec<(String, BTreeMap<OpKind, u64>)>,

@@ -14,6 +14,6 @@ pub fn detail(text: &str) {
 }
 
 /// Logs an error that does not end the command.
-pub fn complain(text: &str) {
+pub fn say_error(text: &str) {
     log::error!(target: TARGET, "{text}");
 }

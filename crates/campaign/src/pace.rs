@@ -5,31 +5,31 @@ use std::time::Duration;
 use fsdyno_record::trial::Trial;
 use serde::{Deserialize, Serialize};
 
-/// Maximum number of trials in a mean, so that it follows changes of the machine.
+/// Maximum number of trials in a mean; the limit lets it follow changes in the machine's speed.
 const MEMORY: u32 = 8;
 
 /// The version of the stored numbers: since 2, they exclude waits for a processor.
-const FORM: u32 = 2;
+const VERSION: u32 = 2;
 
-/// How much longer than its computation a guest of the lab runs on an idle machine at most: the rest is waiting for a
-/// processor. (A tenth of the trials stored in results/, on machines with and without other work, ran at most 1.09
-/// times as long.) [OWN]
+/// Maximum ratio of the time of a lab guest to its processor time on an idle machine; any excess is waiting for a
+/// processor. (A tenth of the trials stored in results/, on machines with and without other work, had a ratio of at
+/// most 1.09.) [OWN]
 const LAB_STRETCH: f64 = 1.2;
 
 /// The times of one trial, in seconds.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Times {
-    /// The time that it took, with the making of its disks and the check of its file system.
+    /// The time that it took, including the creation of its disks and the check of its file system.
     pub took: f64,
     /// The part of it whose processor time is known.
     pub known: f64,
     /// The part of it before, between and after its phases: boot, preparation, verification, check.
     pub fixed: f64,
-    /// The processor time of this part.
+    /// The processor time of the known part.
     pub cpu: Option<f64>,
-    /// True for a trial in the exact lab, which computes all of its time.
+    /// True for a trial in the exact lab, which computes all the time.
     pub computes: bool,
-    /// How many times as long a computation took at that time, because of other processes.
+    /// The factor by which other processes slowed down computations at that time.
     pub stretch: f64,
 }
 
@@ -53,7 +53,7 @@ impl Times {
     }
 }
 
-/// Returns the time that a trial took, with the making of its disks before its guest began, and with the copying and
+/// Returns the time that a trial took, including the creation of its disks before its guest began, and the copying and
 /// the check of its file system on the host.
 pub(crate) fn took(trial: &Trial) -> Duration {
     let host = &trial.host;
@@ -77,7 +77,7 @@ pub(crate) struct Pace {
     /// The part of the time that is spent on computation, which other processes slow down.
     #[serde(default = "all")]
     pub computed: f64,
-    /// The time of guests of the lab by their processor time: the lowest ratio of late.
+    /// The ratio of the time of lab guests to their processor time: the lowest recent one.
     #[serde(default)]
     ratio: f64,
     /// The version of these numbers.
@@ -92,34 +92,35 @@ const fn all() -> f64 {
 impl Pace {
     /// Creates the pace of this many trials.
     pub(crate) fn new(fixed: f64, per_op: f64, trials: u32, line: Line) -> Pace {
-        Pace { fixed, per_op, trials, line, computed: 1.0, ratio: 0.0, form: FORM }
+        Pace { fixed, per_op, trials, line, computed: 1.0, ratio: 0.0, form: VERSION }
     }
 
-    /// Adds a trial with this number of operations. Numbers of an earlier form are replaced.
+    /// Adds a trial with this number of operations. Numbers of an earlier version are replaced.
     pub(crate) fn add(&mut self, times: &Times, ops: f64) {
-        if self.form != FORM {
+        if self.form != VERSION {
             *self = Pace::new(0.0, 0.0, 0, Line::default());
         }
-        let (quiet, computed) = self.quiet(times);
-        let fixed = quiet * times.fixed / times.took.max(f64::MIN_POSITIVE);
+        let (idle, computed) = self.on_idle_machine(times);
+        let fixed = idle * times.fixed / times.took.max(f64::MIN_POSITIVE);
         let before = f64::from(self.trials.min(MEMORY - 1));
         let mean = |old: f64, new: f64| (old * before + new) / (before + 1.0);
         self.fixed = mean(self.fixed, fixed);
-        self.per_op = mean(self.per_op, (quiet - fixed) / ops);
+        self.per_op = mean(self.per_op, (idle - fixed) / ops);
         self.computed = mean(self.computed, computed);
         self.trials = self.trials.saturating_add(1);
-        self.line.add(ops, quiet);
+        self.line.add(ops, idle);
     }
 
     /// Returns the seconds that a trial would have taken on an idle machine, and the part that is computation. A guest
-    /// of the lab waits for nothing but processors, so that its processor time says it whatever else ran; the rest of
-    /// the trial was slowed down alike. Of any other trial, the wait for a processor is estimated from the load.
-    fn quiet(&mut self, times: &Times) -> (f64, f64) {
+    /// of the lab waits only for processors, so its processor time determines the result whatever else ran; the rest of
+    /// the trial is assumed to be slowed down by the same factor. For any other trial, the wait for a processor is
+    /// estimated from the load.
+    fn on_idle_machine(&mut self, times: &Times) -> (f64, f64) {
         let Some(cpu) = times.cpu else { return (times.took / times.stretch, 1.0) };
         if !times.computes {
             let waits = cpu * (times.stretch - 1.0);
-            let quiet = (times.took - waits).max(cpu).min(times.took);
-            return (quiet, (cpu / quiet).min(1.0));
+            let idle = (times.took - waits).max(cpu).min(times.took);
+            return (idle, (cpu / idle).min(1.0));
         }
         let ratio = (times.known / cpu).min(LAB_STRETCH);
         let known = if self.ratio > 0.0 { self.ratio * 1.01 } else { LAB_STRETCH };
@@ -136,9 +137,9 @@ impl Pace {
     }
 }
 
-/// The sums of a line through the times of trials over their numbers of operations, fitted by least squares of the
-/// relative errors. A short trial spends most of its phases' time on what each phase does once, so that its time per
-/// operation is far above that of a long one.
+/// The sums that define a line through the times of trials over their numbers of operations, fitted by least squares
+/// of the relative errors. A short trial spends most of its phases' time on work that each phase does once, so its time
+/// per operation is far above that of a long one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Line {
     /// Number of trials.
@@ -152,11 +153,11 @@ pub(crate) struct Line {
 }
 
 impl Line {
-    /// The variance of the numbers of operations, relative to their mean square, below which trials of about one size
-    /// do not decide a line. [OWN]
+    /// The variance of the numbers of operations, relative to their mean square, below which the trials are too similar
+    /// in size to determine a line. [OWN]
     const MIN_SPREAD: f64 = 0.2;
 
-    /// The number of trials below which they do not decide a line. [OWN]
+    /// The minimum number of trials that determine a line. [OWN]
     const MIN_TRIALS: u32 = 3;
 
     pub(crate) fn add(&mut self, ops: f64, seconds: f64) {
@@ -184,7 +185,7 @@ impl Line {
     }
 
     /// Returns the seconds of a trial without operations and those per operation; `None` if the trials are too few or
-    /// of about one size.
+    /// too similar in size.
     pub(crate) fn fit(&self) -> Option<(f64, f64)> {
         let spread = self.weights * self.ops_squared - self.ops * self.ops;
         let is_flat = spread <= Self::MIN_SPREAD * self.weights * self.ops_squared;
@@ -218,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pace_is_a_mean_that_forgets() {
+    fn a_pace_is_a_mean_of_recent_trials() {
         let mut pace = Pace::default();
         pace.add(&plain(10.0, 0.1), 100.0);
         pace.add(&plain(20.0, 0.3), 100.0);
@@ -234,7 +235,7 @@ mod tests {
     #[test]
     fn short_trials_do_not_make_the_estimates_of_long_ones_too_high() {
         let mut pace = Pace::default();
-        // Half a second for what is done once, mostly within the phases, and 20 us for each operation.
+        // Half a second for work that is done once, mostly within the phases, and 20 us for each operation.
         let time = |ops: f64| 0.4 + 20e-6 * ops;
         for _ in 0..3 {
             for ops in [100.0, 400.0, 10_000.0] {
@@ -260,20 +261,20 @@ mod tests {
     }
 
     #[test]
-    fn the_wait_of_other_trials_for_a_processor_is_estimated_from_the_load() {
-        // 2 s of computation and 8 s of waiting for a disk; at a load of three processes per processor 4 s more.
+    fn outside_the_lab_the_wait_for_a_processor_is_estimated_from_the_load() {
+        // 2 s of computation and 8 s of waiting for a disk; at a load of three processes per processor, 4 s more.
         let mut pace = Pace::default();
         let times = Times { cpu: Some(2.0), stretch: 3.0, ..plain(2.0, 12.0) };
         pace.add(&times, 100.0);
         assert!((pace.seconds(100.0, 1.0) - 10.0).abs() < 1e-9, "{pace:?}");
         assert!((pace.seconds(100.0, 3.0) - 14.0).abs() < 1e-9, "{pace:?}");
-        // A trial that the load did not delay took no less than it did.
+        // A trial that the load did not delay would not have been faster on an idle machine.
         pace.add(&Times { cpu: Some(9.0), stretch: 3.0, ..plain(2.0, 8.0) }, 100.0);
         assert!(pace.seconds(100.0, 1.0) >= 9.5 - 1e-9, "{pace:?}");
     }
 
     #[test]
-    fn numbers_of_an_earlier_form_are_read_and_then_replaced() {
+    fn numbers_of_an_earlier_version_are_read_and_then_replaced() {
         let old = r#"{"fixed":30.0,"per_op":0.1,"trials":20}"#;
         let mut pace: Pace = serde_json::from_str(old).unwrap();
         assert_eq!(pace.seconds(100.0, 1.0), 40.0);

@@ -59,12 +59,12 @@ impl Converter {
         if !output.status.success() || !output.stdout.starts_with(SIGNATURE) {
             return Err(failed(String::from_utf8_lossy(&output.stderr).trim().to_string()));
         }
-        Ok(marked(&output.stdout))
+        Ok(with_mark(&output.stdout))
     }
 }
 
 /// Inserts the mark after the header of a PNG.
-fn marked(png: &[u8]) -> Vec<u8> {
+fn with_mark(png: &[u8]) -> Vec<u8> {
     let (header, rest) = png.split_at(HEADER.min(png.len()));
     let length = (MARK.len() - 4) as u32;
     let checksum = crc32fast::hash(MARK);
@@ -94,7 +94,7 @@ mod tests {
         );
         assert!(is_ours(&png) && !is_ours(&png[..40]));
         let unmarked = [&png[..HEADER], &png[HEADER + 12 + MARK.len() - 4..]].concat();
-        assert!(!is_ours(&unmarked) && marked(&unmarked) == png);
+        assert!(!is_ours(&unmarked) && with_mark(&unmarked) == png);
         let message = converter.png("no document").err().unwrap().message;
         assert!(message.starts_with("failed to draw a chart with /"), "{message}");
     }

@@ -11,7 +11,7 @@ use crate::experiment::{Experiment, Session, run_shown};
 use crate::failure::{Exit, Failure};
 use crate::labs::Mode;
 use crate::target::{self, TargetRequest};
-use crate::{Cell, Place, RunSpec, Slot, Store, Venues, is_there};
+use crate::{Cell, Place, RunSpec, Slot, Store, Venues, is_stored};
 
 /// The settings of a configuration.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -48,8 +48,8 @@ impl<'a> Points<'a> {
         let mut requests = Experiment::resolve(spec.clone())?.requests;
         if let [TargetRequest { place: Place::Directory { path, .. }, .. }] = requests.as_slice() {
             return Err(Failure::invalid_use(format!(
-                "--on {} is a directory, whose file system cannot be made with other options; use the lab, or, as root, \
-                 --on loop:SIZE",
+                "--on {} is a directory, whose file system cannot be created with other options; use the lab, or, as \
+                 root, --on loop:SIZE",
                 path.display()
             )));
         }
@@ -155,7 +155,7 @@ impl<'a> Points<'a> {
     }
 
     fn run_schedule(&mut self, schedule: &[Slot], cells: &[Cell]) -> Result<(), Failure> {
-        if schedule.iter().all(|slot| is_there(self.store, cells, slot)) {
+        if schedule.iter().all(|slot| is_stored(self.store, cells, slot)) {
             return Ok(());
         }
         let jobs = usize::from(self.spec.jobs);
@@ -169,11 +169,12 @@ impl<'a> Points<'a> {
     /// Returns the latest successful record of a trial, or the latest record if none is successful.
     fn stored_trial(&self, plan: &Plan, seed: u64) -> Result<Trial, Failure> {
         let id = trial_id(plan, seed);
-        let of_it = || {
+        let records = || {
             let all = self.store.trials().iter().rev();
             all.filter(|trial| trial.trial_id == id && trial.plan.label == plan.label)
         };
-        let found = of_it().find(|trial| trial.outcome == Outcome::Ok).or_else(|| of_it().next());
+        let found =
+            records().find(|trial| trial.outcome == Outcome::Ok).or_else(|| records().next());
         found.cloned().ok_or_else(|| Failure {
             exit: Exit::TrialFailed,
             message: format!("the trial of {} with seed {seed} is not stored", plan.label),

@@ -1,4 +1,4 @@
-//! Trials shared by several processes: checks the request, and what it requires of workloads and targets.
+//! Trials shared by several processes: checks the request, and its requirements for workloads and targets.
 
 use fsdyno_record::Bytes;
 use fsdyno_record::plan::{IssuerPlan, RanksPlan};
@@ -32,7 +32,8 @@ pub fn check(run: &RunSpec) -> Result<(), Failure> {
             run.axes.issuer
         ));
     }
-    // One rank has no other to be shifted to: the first point of a curve takes the options of the others.
+    // A single rank is not shifted, but the option is accepted: the first point of a curve has the options of the
+    // others.
     if request.plan.shift >= request.plan.ranks && request.plan.ranks > 1 {
         return wrong(format!(
             "--shift {} must be below the number of ranks, {}",

@@ -15,14 +15,14 @@ use fsdyno_venue::{Commands, Identity, Inputs, LabVenue, SetupHooks};
 use crate::failure::Failure;
 use crate::notes::say;
 
-/// Finds a lab for each kernel of these trials. `given` holds the values of `--kernel`, for kernels that cannot be
+/// Finds a lab for each kernel of these trials. `requested` holds the values of `--kernel`, for kernels that cannot be
 /// found by their release.
 ///
 /// # Errors
 /// A requirement that is missing or unusable.
 pub fn venue<'a>(
     trials: impl Iterator<Item = &'a Trial>,
-    given: &[String],
+    requested: &[String],
     stop: &Arc<AtomicBool>,
 ) -> Result<LabVenue, Failure> {
     let mut kernels = BTreeSet::new();
@@ -35,7 +35,7 @@ pub fn venue<'a>(
         plans.push(&trial.plan);
     }
     let inputs = inputs(&plans)?;
-    let labs = labs(&kernels, given)?;
+    let labs = labs(&kernels, requested)?;
     let hooks =
         SetupHooks { log: |line| say(&format!("fsdyno: {line}")), cancel: Arc::clone(stop) };
     Ok(LabVenue::new(labs, crate::labs::agent()?, std::env::temp_dir(), Cache::of_user()?)
@@ -80,21 +80,21 @@ pub fn differing_components(here: &Identity, trial: &Trial) -> Vec<String> {
 }
 
 /// Finds the labs of the kernels named in plans.
-fn labs(kernels: &BTreeSet<KernelPlan>, given: &[String]) -> Result<Vec<Lab>, Failure> {
+fn labs(kernels: &BTreeSet<KernelPlan>, requested: &[String]) -> Result<Vec<Lab>, Failure> {
     let find = |kernel: &str| {
         let (kernel, cache) = (Some(kernel.to_string()), Cache::of_user()?);
         let options = LabOptions { kernel, qemu: None, cache, offline: false };
         Lab::find(&options, &|line| say(&format!("fsdyno: {line}")))
     };
-    let mut of_given: BTreeMap<&KernelPlan, Lab> = BTreeMap::new();
-    for kernel in given {
+    let mut of_requested: BTreeMap<&KernelPlan, Lab> = BTreeMap::new();
+    for kernel in requested {
         let lab = find(kernel)?;
         let fits = |name: &&KernelPlan| {
-            let requested = name.request.as_ref().is_none_or(|request| request == kernel);
-            lab.kernel_release() == name.release && requested && !of_given.contains_key(name)
+            let same_request = name.request.as_ref().is_none_or(|request| request == kernel);
+            lab.kernel_release() == name.release && same_request && !of_requested.contains_key(name)
         };
         match kernels.iter().find(fits) {
-            Some(name) => drop(of_given.insert(name, lab)),
+            Some(name) => drop(of_requested.insert(name, lab)),
             // Checked before the search for the other kernels, which may download them.
             None => {
                 return Err(Failure::invalid_use(format!(
@@ -106,7 +106,7 @@ fn labs(kernels: &BTreeSet<KernelPlan>, given: &[String]) -> Result<Vec<Lab>, Fa
         }
     }
     let mut of = |name: &KernelPlan| -> Result<Lab, Failure> {
-        let lab = match of_given.remove(name) {
+        let lab = match of_requested.remove(name) {
             Some(lab) => lab,
             None => find(name.request()).map_err(|error| not_found(name, error))?,
         };

@@ -12,8 +12,8 @@ use crate::failure::Failure;
 use crate::files::write_file;
 use crate::notes::say;
 
-/// Loads the trials of results, without superseded ones, in the order of the tables: rows at the same place of their
-/// commands are in the order of the results. Reports a torn line.
+/// Loads the trials of results, without superseded ones, in the order of the tables: rows with the same position in
+/// their commands are in the order of the results. Reports a torn line.
 ///
 /// # Errors
 /// A file that cannot be read.
@@ -24,8 +24,8 @@ pub fn load<P: AsRef<Path>>(results: &[P]) -> Result<Vec<Trial>, Failure> {
     }
     let mut trials = loaded.trials;
     let mut first_results: BTreeMap<String, usize> = BTreeMap::new();
-    for (at, trial) in trials.iter().enumerate() {
-        let result = loaded.ends.partition_point(|end| *end <= at);
+    for (index, trial) in trials.iter().enumerate() {
+        let result = loaded.ends.partition_point(|end| *end <= index);
         first_results.entry(trial.plan.label.clone()).or_insert(result);
     }
     crate::drop_superseded(&mut trials, &loaded.ends);
@@ -55,7 +55,7 @@ pub fn in_order(trials: &mut [Trial]) {
     sort(trials, &BTreeMap::new());
 }
 
-/// Sorts as [`in_order`] does, with the labels at one place first in the order of the results that they are from.
+/// Sorts like [`in_order`], but orders labels with the same position by the results that they come from.
 fn sort(trials: &mut [Trial], first_results: &BTreeMap<String, usize>) {
     let mut rows: BTreeMap<(String, String), (u32, String)> = BTreeMap::new();
     let mut labels: BTreeMap<String, String> = BTreeMap::new();
@@ -150,8 +150,8 @@ mod tests {
 
     /// Trials in the order of storage, each with its label, row and start time.
     fn stored(all: &[(&str, Option<u32>, u32)]) -> Vec<Trial> {
-        let kept = concat!(env!("CARGO_MANIFEST_DIR"), "/../../results");
-        let path = Path::new(kept).join("2026-11-22-phillips-2001/then/forward");
+        let results = concat!(env!("CARGO_MANIFEST_DIR"), "/../../results");
+        let path = Path::new(results).join("2026-11-22-phillips-2001/then/forward");
         let model = fsdyno_report::load(&[path]).unwrap().trials.remove(0);
         let trial = |(label, row, began): &(&str, Option<u32>, u32)| {
             let mut trial = model.clone();

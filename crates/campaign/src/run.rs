@@ -1,4 +1,4 @@
-//! Runs a schedule in a venue: several trials in parallel, each stored as it ends.
+//! Runs a schedule in a venue: several trials in parallel, each stored when it ends.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -99,7 +99,7 @@ pub fn run(
     runner: &Runner<'_>,
 ) -> Result<Summary, RunError> {
     may_join(cells, venue, store.trials(), Mode::Run)?;
-    let already_stored = schedule.iter().filter(|slot| is_there(store, cells, slot)).count();
+    let already_stored = schedule.iter().filter(|slot| is_stored(store, cells, slot)).count();
     let (items, skipped) = work_items(schedule, cells, store);
     let rows = rows(cells, store.trials());
     let pool = Pool {
@@ -129,14 +129,14 @@ pub fn run(
 }
 
 /// Returns whether the trial of a slot has succeeded already.
-pub fn is_there(store: &Store, cells: &[Cell], slot: &Slot) -> bool {
+pub fn is_stored(store: &Store, cells: &[Cell], slot: &Slot) -> bool {
     let plan = cells.get(slot.cell).map(|cell| &cell.plan);
     plan.is_some_and(|plan| store.has(&trial_id(plan, slot.seed), &plan.label))
 }
 
 /// Returns the slots left to run.
 pub fn todo(schedule: &[Slot], cells: &[Cell], store: &Store) -> Vec<(Job, Slot)> {
-    let slots = schedule.iter().filter(|slot| !is_there(store, cells, slot));
+    let slots = schedule.iter().filter(|slot| !is_stored(store, cells, slot));
     let jobs = slots.filter_map(|slot| {
         let cell = cells.get(slot.cell).filter(|cell| cell.skip.is_none())?;
         Some((job(cell, slot.seed), *slot))
@@ -166,7 +166,7 @@ enum WorkItem {
 /// stored once, however often it is requested.
 fn work_items(schedule: &[Slot], cells: &[Cell], store: &Store) -> (Vec<WorkItem>, usize) {
     let (mut items, mut skipped) = (Vec::new(), 0);
-    for slot in schedule.iter().filter(|slot| !is_there(store, cells, slot)) {
+    for slot in schedule.iter().filter(|slot| !is_stored(store, cells, slot)) {
         let Some(cell) = cells.get(slot.cell) else { continue };
         let job = Box::new(job(cell, slot.seed));
         let Some(reason) = &cell.skip else {
@@ -267,7 +267,7 @@ impl Pool<'_> {
                 Err(error) => {
                     let host = Host { started, ..Host::default() };
                     let identity = self.venue.identity(&job.plan).ok().flatten();
-                    identified(without_report(job, error.to_string(), host), identity)
+                    with_identity(without_report(job, error.to_string(), host), identity)
                 }
             };
             trial.repeats = slot.repeats;
@@ -332,10 +332,10 @@ fn from_report(job: &Job, ran: FinishedTrial) -> Trial {
     trial.reason = ran.report.reason;
     trial.conditions = ran.report.conditions;
     trial.measured = ran.report.measured;
-    identified(trial, ran.identity)
+    with_identity(trial, ran.identity)
 }
 
-fn identified(mut trial: Trial, identity: Option<Identity>) -> Trial {
+fn with_identity(mut trial: Trial, identity: Option<Identity>) -> Trial {
     if let Some(identity) = identity {
         trial.lab_id = Some(identity.lab_id);
         trial.lab = identity.components.into();
@@ -354,7 +354,7 @@ fn without_report(job: &Job, reason: String, host: Host) -> Trial {
         row: None,
         repeats: None,
         version: env!("CARGO_PKG_VERSION").to_string(),
-        deadline_ns: Some(job.deadline).filter(|given| *given != DEFAULT_DEADLINE),
+        deadline_ns: Some(job.deadline).filter(|deadline| *deadline != DEFAULT_DEADLINE),
         outcome: Outcome::Failed,
         reason: Some(reason),
         plan: job.plan.clone(),

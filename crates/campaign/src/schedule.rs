@@ -37,13 +37,13 @@ pub struct Shard {
 impl FromStr for Shard {
     type Err = String;
 
-    fn from_str(given: &str) -> Result<Shard, String> {
-        let parts = given.split_once('/');
+    fn from_str(text: &str) -> Result<Shard, String> {
+        let parts = text.split_once('/');
         let shard = parts.and_then(|(index, of)| {
             Some(Shard { index: index.parse().ok()?, of: of.parse().ok()? })
         });
         shard.filter(|shard| (1..=shard.of).contains(&shard.index)).ok_or_else(|| {
-            format!("'{given}' is not a shard; write I/N with I from 1 to N, such as 2/8")
+            format!("'{text}' is not a shard; write I/N with I from 1 to N, such as 2/8")
         })
     }
 }
@@ -51,8 +51,8 @@ impl FromStr for Shard {
 impl TryFrom<String> for Shard {
     type Error = String;
 
-    fn try_from(given: String) -> Result<Shard, String> {
-        given.parse()
+    fn try_from(text: String) -> Result<Shard, String> {
+        text.parse()
     }
 }
 
@@ -107,7 +107,7 @@ mod tests {
 
     proptest::proptest! {
         #[test]
-        fn every_cell_runs_once_in_each_round_under_the_rounds_seed(
+        fn every_cell_runs_once_in_each_round_with_the_seed_of_the_round(
             cells in 1usize..20, repeat in 1u32..6, first in 0u64..1000,
         ) {
             let slots = schedule(cells, repeat, first);
@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn a_second_stage_goes_on_where_the_first_ended() {
+    fn a_second_stage_continues_where_the_first_ended() {
         let first = stage(3, 0..5, 9, None);
         let all = [first, stage(3, 5..8, 9, None)].concat();
         assert_eq!(all, schedule(3, 8, 9));
@@ -147,9 +147,9 @@ mod tests {
 
     #[test]
     fn an_impossible_share_is_refused() {
-        for given in ["0/2", "3/2", "1", "1/0", "1/", "a/b", "-1/2", "1/2/3"] {
-            let error = given.parse::<Shard>().unwrap_err();
-            assert!(error.contains("such as 2/8"), "{given}: {error}");
+        for text in ["0/2", "3/2", "1", "1/0", "1/", "a/b", "-1/2", "1/2/3"] {
+            let error = text.parse::<Shard>().unwrap_err();
+            assert!(error.contains("such as 2/8"), "{text}: {error}");
         }
     }
 

@@ -51,22 +51,22 @@ mod tests {
 
     use super::*;
 
-    fn given(name: &str, set: &[(&str, &str)], author: Author) -> Vec<String> {
+    fn settings(name: &str, set: &[(&str, &str)], author: Author) -> Vec<String> {
         let set = set.iter().map(|(key, value)| ((*key).to_string(), (*value).to_string()));
         let all = with_defaults(find(name).unwrap(), set.collect(), author);
         all.into_iter().map(|(key, value)| format!("{key}={value}")).collect()
     }
 
     #[test]
-    fn a_command_means_a_mail_server_and_a_study_file_what_it_meant_before() {
-        let user = |set: &[(&str, &str)]| given("maildir", set, Author::User);
+    fn maildir_is_a_mail_server_in_a_command_and_the_script_of_2004_in_a_study_file() {
+        let user = |set: &[(&str, &str)]| settings("maildir", set, Author::User);
         assert_eq!(user(&[("ops", "5")]), ["deliverers=4", "ops=5", "protocol=dovecot"]);
         assert_eq!(user(&[("deliverers", "8")]), ["deliverers=8", "protocol=dovecot"]);
         assert_eq!(user(&[("protocol", "postfix")]), ["deliverers=4", "protocol=postfix"]);
         assert_eq!(user(&[("protocol", "copy")]), ["protocol=copy"]);
         assert_eq!(user(&[("store", "20")]), ["store=20"]);
         assert_eq!(user(&[("deliverers", "0")]), ["deliverers=0"]);
-        assert!(given("maildir", &[], Author::File).is_empty());
-        assert!(given("dirops", &[], Author::User).is_empty());
+        assert!(settings("maildir", &[], Author::File).is_empty());
+        assert!(settings("dirops", &[], Author::User).is_empty());
     }
 }

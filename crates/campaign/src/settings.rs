@@ -144,14 +144,14 @@ mod tests {
     }
 
     #[test]
-    fn a_bare_key_is_for_all_that_have_it_and_a_prefixed_one_overrides_it() {
+    fn a_bare_key_applies_to_all_workloads_that_have_it_and_a_prefixed_one_overrides_it() {
         let got = both(&["tarball.files=7", "files=5"]).unwrap();
         assert_eq!(got[0]["files"], "5");
         assert_eq!(got[1]["files"], "7");
     }
 
     #[test]
-    fn a_configuration_file_is_for_the_workloads_that_have_such_files() {
+    fn a_configuration_file_applies_to_the_workloads_that_accept_one() {
         let kinds = [find("dirops").unwrap(), find("postmark").unwrap()];
         let got = settings(&kinds, &["config=pm.conf".to_string()]).unwrap();
         assert!(got[0].is_empty());

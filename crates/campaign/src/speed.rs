@@ -30,7 +30,7 @@ pub struct Estimate {
     pub time: Duration,
     /// The number of earlier trials that it is based on.
     pub trials: u32,
-    /// True if these were of the same workload.
+    /// True if these trials ran the same workload.
     pub same_work: bool,
 }
 
@@ -52,13 +52,13 @@ impl std::fmt::Display for Estimate {
     }
 }
 
-/// Returns the time that a trial took, with the making of its disks and the check of its file system.
+/// Returns the time that a trial took, including the creation of its disks and the check of its file system.
 pub fn took(trial: &Trial) -> Duration {
     crate::pace::took(trial)
 }
 
 impl Speeds {
-    /// Loads the paces from the cache; empty if there are none yet or the file is unreadable, which does no harm.
+    /// Loads the paces from the cache. Returns none if the file is missing or unreadable, which does no harm.
     pub fn load() -> Speeds {
         let text = path().and_then(|path| bounded::read_to_string(&path, &WRITTEN).ok());
         text.and_then(|text| serde_json::from_str(&text).ok()).unwrap_or_default()
@@ -91,8 +91,8 @@ impl Speeds {
         }
     }
 
-    /// Estimates the time of one trial of each of these cells, `jobs` at the same time, under the load of this host
-    /// now; `None` if there is no cell, or if no trial of some cell's kind has run here.
+    /// Estimates the time of one trial of each of these cells, `jobs` at the same time, under the current load
+    /// of this host; `None` if there is no cell, or if for some cell no trial of its kind has run here.
     pub fn estimate<'c>(
         &self,
         cells: impl Iterator<Item = &'c Cell>,
@@ -138,9 +138,9 @@ impl Speeds {
         let keys = keys(plan);
         // The last kind is that of all workloads.
         let keys = keys.iter().enumerate().map(|(at, key)| (key, at + 1 < keys.len()));
-        let own = keys.clone().find_map(|(key, same)| Some((*self.0.get(key)?, same)));
+        let found = keys.clone().find_map(|(key, same)| Some((*self.0.get(key)?, same)));
         let cpu = plan.lab().filter(|lab| lab.accel.is_exact()).map(|lab| lab.cpu.to_string());
-        own.or_else(|| {
+        found.or_else(|| {
             let prefix = format!("{LAB}{}", cpu?);
             let mut keys = keys;
             keys.find_map(|(key, same)| Some((self.of_any_cpu(key.strip_prefix(&prefix)?)?, same)))
@@ -149,14 +149,14 @@ impl Speeds {
 
     /// Returns the mean pace of the lab's kinds whose keys end with this suffix.
     fn of_any_cpu(&self, suffix: &str) -> Option<Pace> {
-        let alike = self.0.iter().filter(|(key, _)| key.starts_with(LAB) && key.ends_with(suffix));
-        let alike = alike.map(|(_, pace)| pace);
-        let trials: u32 = alike.clone().map(|pace| pace.trials).sum();
+        let paces = self.0.iter().filter(|(key, _)| key.starts_with(LAB) && key.ends_with(suffix));
+        let paces = paces.map(|(_, pace)| pace);
+        let trials: u32 = paces.clone().map(|pace| pace.trials).sum();
         let mean = |of: fn(&Pace) -> f64| {
-            alike.clone().map(|pace| of(pace) * f64::from(pace.trials)).sum::<f64>()
+            paces.clone().map(|pace| of(pace) * f64::from(pace.trials)).sum::<f64>()
                 / f64::from(trials)
         };
-        let line = alike.clone().fold(Line::default(), |sum, it| sum.and(&it.line));
+        let line = paces.clone().fold(Line::default(), |sum, it| sum.and(&it.line));
         let (fixed, per_op) = (mean(|it| it.fixed), mean(|it| it.per_op));
         let pace = || Pace::new(fixed, per_op, trials, line);
         (trials > 0).then(pace)
@@ -183,14 +183,14 @@ mod tests {
 
     #[test]
     fn trials_of_a_kind_are_estimated_from_stored_ones_of_the_nearest_kind() {
-        let kept = concat!(env!("CARGO_MANIFEST_DIR"), "/../../results");
-        let kept = std::path::Path::new(kept).join("2026-11-22-phillips-2001/then/forward");
-        let trials = fsdyno_report::load(&[kept]).unwrap().trials;
+        let results = concat!(env!("CARGO_MANIFEST_DIR"), "/../../results");
+        let results = std::path::Path::new(results).join("2026-11-22-phillips-2001/then/forward");
+        let trials = fsdyno_report::load(&[results]).unwrap().trials;
         let mut speeds = Speeds::default();
         speeds.add(&trials[0], 1.0);
         let keys = keys(&trials[0].plan);
         assert!(keys.iter().all(|key| speeds.0.contains_key(key)), "{speeds:?}");
-        let whole = trials[0].host.cpu_ns.unwrap().seconds();
+        let cpu_seconds = trials[0].host.cpu_ns.unwrap().seconds();
         let ops: u64 = trials[0]
             .measured
             .phases
@@ -199,9 +199,12 @@ mod tests {
             .map(|op| op.count)
             .sum();
         let pace = speeds.0[&keys[0]];
-        // On an idle machine, it takes its processor time and hardly more.
+        // On an idle machine, the trial takes hardly more than its processor time.
         let time = pace.seconds(ops as f64, 1.0);
-        assert!((whole..1.3 * whole).contains(&time), "{pace:?}: {time}, {whole}");
+        assert!(
+            (cpu_seconds..1.3 * cpu_seconds).contains(&time),
+            "{pace:?}: {time}, {cpu_seconds}"
+        );
         let estimate = Estimate { time: Duration::from_secs(150), trials: 1, same_work: true };
         assert_eq!(
             estimate.to_string(),
@@ -217,9 +220,9 @@ mod tests {
 
     #[test]
     fn a_trial_on_another_modelled_processor_has_the_pace_of_those_that_ran() {
-        let kept = concat!(env!("CARGO_MANIFEST_DIR"), "/../../results");
-        let kept = std::path::Path::new(kept).join("2026-11-22-guenter-2008/then/tarball");
-        let trials = fsdyno_report::load(&[kept]).unwrap().trials;
+        let results = concat!(env!("CARGO_MANIFEST_DIR"), "/../../results");
+        let results = std::path::Path::new(results).join("2026-11-22-guenter-2008/then/tarball");
+        let trials = fsdyno_report::load(&[results]).unwrap().trials;
         let mut speeds = Speeds::default();
         speeds.add(&trials[0], 1.0);
         let mut plan = trials[0].plan.clone();
@@ -227,11 +230,11 @@ mod tests {
             let (pace, same_work) = speeds.pace(plan)?;
             Some((pace.seconds(1e5, 1.0), pace.trials, same_work))
         };
-        let own = estimate(&plan);
+        let expected = estimate(&plan);
         plan.lab_mut().unwrap().cpu = "8".parse().unwrap();
-        assert!(own.is_some() && estimate(&plan) == own, "{speeds:?}");
+        assert!(expected.is_some() && estimate(&plan) == expected, "{speeds:?}");
         plan.workload.name = "other".into();
-        let rough = own.map(|(seconds, trials, _)| (seconds, trials, false));
+        let rough = expected.map(|(seconds, trials, _)| (seconds, trials, false));
         assert_eq!(estimate(&plan), rough, "the pace of the lab");
         plan.venue = VenuePlan::Host;
         assert_eq!(speeds.pace(&plan), None);

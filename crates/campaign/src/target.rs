@@ -171,7 +171,7 @@ fn resolve(run: &RunSpec, target: &Target) -> Result<Vec<Place>, Failure> {
             return Ok(places.into_iter().map(Place::Lab).collect());
         }
         Target::Model => model(run)?,
-        Target::Ephemeral(made) => ephemeral_place(run, *made)?,
+        Target::Ephemeral(ephemeral) => ephemeral_place(run, *ephemeral)?,
         Target::Path(on) if drive::is_named(target) => match run.author {
             Author::File => {
                 return Err(Failure::invalid_use(format!(
@@ -187,18 +187,18 @@ fn resolve(run: &RunSpec, target: &Target) -> Result<Vec<Place>, Failure> {
 }
 
 /// Returns the place of a device that is created on this host for each trial.
-fn ephemeral_place(run: &RunSpec, made: EphemeralSize) -> Result<Place, Failure> {
-    refuse_unsupported(run, &Target::Ephemeral(made), TargetKind::Ephemeral)?;
+fn ephemeral_place(run: &RunSpec, ephemeral: EphemeralSize) -> Result<Place, Failure> {
+    refuse_unsupported(run, &Target::Ephemeral(ephemeral), TargetKind::Ephemeral)?;
     if run.jobs > 1 {
         return Err(Failure::invalid_use(format!(
-            "--jobs {} is not possible with --on {made}: trials on one host disturb each other, and two file \
+            "--jobs {} is not possible with --on {ephemeral}: trials on one host disturb each other, and two file \
              systems of one seed would have the same UUID; remove --jobs",
             run.jobs
         )));
     }
     Ok(Place::Device(DevicePlace {
-        device: HostDevice::Ephemeral(made),
-        size: made.size,
+        device: HostDevice::Ephemeral(ephemeral),
+        size: ephemeral.size,
         raid: run.axes.raid,
         journal_size: run.axes.journal_size,
     }))
@@ -211,8 +211,8 @@ fn ephemeral_place(run: &RunSpec, made: EphemeralSize) -> Result<Place, Failure>
 pub fn check_permission(requests: &[TargetRequest]) -> Result<(), Failure> {
     for request in requests {
         let Place::Device(device) = &request.place else { continue };
-        if let HostDevice::Ephemeral(made) = device.device {
-            EphemeralMedium::from(made).check_privileges()?;
+        if let HostDevice::Ephemeral(ephemeral) = device.device {
+            EphemeralMedium::from(ephemeral).check_privileges()?;
         }
     }
     Ok(())
@@ -240,8 +240,8 @@ fn directory(run: &RunSpec, on: &str) -> Result<Place, Failure> {
 
 /// Lists the possible values of `--on`.
 fn target_forms() -> String {
-    let made = EphemeralKind::ALL.map(|kind| format!("{}:SIZE", kind.name()));
-    format!("lab, model, {}, /dev/DRIVE, or a directory of this host", made.join(", "))
+    let ephemeral = EphemeralKind::ALL.map(|kind| format!("{}:SIZE", kind.name()));
+    format!("lab, model, {}, /dev/DRIVE, or a directory of this host", ephemeral.join(", "))
 }
 
 /// Checks that the directory has space for `jobs` trials of the largest cell at the same time, and reports what a

@@ -1,16 +1,16 @@
-//! Estimates the time left in a run from earlier trials of this machine, from the trials that have ended and, until
-//! one has, from the operations done.
+//! Estimates the time left in a run from earlier trials on this machine, from the trials that have ended and, until
+//! one has ended, from the operations done.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 use fsdyno_record::units::rough;
 
-/// The weight of the last trial in a mean of ended trials, so that it follows a change of the host's load. [OWN]
+/// The weight of the last trial in the mean time of ended trials, so that the mean follows the host's load. [OWN]
 const NEWEST: f64 = 0.5;
 
-/// The part of a trial's operations from which on their pace counts. [OWN]
-const ENOUGH: f64 = 0.1;
+/// The fraction of a trial's operations after which their pace is used for the estimate. [OWN]
+const MIN_DONE: f64 = 0.1;
 
 /// An estimate of the time left.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,18 +35,18 @@ pub struct Planned {
     pub cell: usize,
     /// Number of its operations.
     pub ops: u64,
-    /// Its time by earlier trials of this machine, if any of its kind ran.
+    /// Its time as estimated from earlier trials on this machine, if any of its kind ran.
     pub expected: Option<Duration>,
 }
 
-/// The state of a run that the estimate is made from. Every `now` is the time since the run began.
+/// The state of a run from which the time left is estimated. Every `now` is the time since the run began.
 pub struct TimeLeft {
     cells: BTreeMap<usize, Cell>,
     running: BTreeMap<usize, Running>,
     jobs: u32,
     /// Operations done, and the time that workers spent on them, excluding startup and verification.
     done: (u64, Duration),
-    /// Actual time by expected time of the trials that have ended.
+    /// Ratio of actual to expected time of the trials that have ended.
     ratio: Option<f64>,
 }
 
@@ -59,7 +59,7 @@ struct Cell {
     /// Trials that have not ended, including running ones.
     rest: u32,
     ended: u32,
-    /// Mean time of the trials that have ended, mostly of the last ones.
+    /// Mean time of the trials that have ended, weighted towards the latest ones.
     took: Duration,
 }
 
@@ -148,9 +148,10 @@ impl TimeLeft {
             let mut waiting = cell.rest;
             for running in running {
                 // Before the first trial ends, only the time spent on operations counts as elapsed.
-                let over = if by_ops { running.worked } else { now.saturating_sub(running.began) };
+                let elapsed =
+                    if by_ops { running.worked } else { now.saturating_sub(running.began) };
                 let by_pace = running.left_by_pace(cell.ops).unwrap_or_default();
-                let left = each.saturating_sub(over).max(by_pace);
+                let left = each.saturating_sub(elapsed).max(by_pace);
                 (time, longest) = (time + left, longest.max(left));
                 waiting = waiting.saturating_sub(1);
             }
@@ -162,7 +163,7 @@ impl TimeLeft {
         (time > Duration::ZERO).then_some(Remaining { time, is_lower_bound })
     }
 
-    /// Estimates the time of a trial that has not begun; true for one by its operations alone.
+    /// Estimates the time of a trial that has not begun; the flag is true if only its operations are counted.
     fn trial(&self, cell: &Cell, per_op: (u64, Duration, bool)) -> Option<(Duration, bool)> {
         match (cell.ended, cell.expected) {
             (0, Some(expected)) => Some((expected.mul_f64(self.ratio.unwrap_or(1.0)), false)),
@@ -174,8 +175,8 @@ impl TimeLeft {
         }
     }
 
-    /// Returns operations and their time: of the trials that have ended, with all that belongs to a trial (`true`), or,
-    /// before the first end, of those done so far.
+    /// Returns a number of operations and the time that they took: those of the ended trials, including startup and
+    /// verification (`true`), or, before the first trial ends, those done so far (`false`).
     fn per_op(&self) -> (u64, Duration, bool) {
         let ended = self.cells.values().filter(|cell| cell.ended > 0);
         let (ops, took) = ended.fold((0, Duration::ZERO), |(ops, took), cell| {
@@ -186,9 +187,9 @@ impl TimeLeft {
 }
 
 impl Running {
-    /// Estimates the time left for its operations by the pace of those done; `None` before enough of them.
+    /// Estimates the time left for its operations from the pace of those done; `None` if too few are done.
     fn left_by_pace(&self, all: u64) -> Option<Duration> {
-        let is_enough = self.ops as f64 >= ENOUGH * all as f64 && self.ops > 0;
+        let is_enough = self.ops as f64 >= MIN_DONE * all as f64 && self.ops > 0;
         is_enough.then(|| share(self.worked, all.saturating_sub(self.ops), self.ops))
     }
 }
@@ -290,8 +291,9 @@ mod tests {
         assert_eq!(run.of_all(seconds(90)), None);
     }
 
-    /// Runs trials one after the other, of which cell `c` takes `actual[c]` seconds where `expected[c]` were expected,
-    /// and returns the largest relative error of the time left from a third of the run on until its last tenth.
+    /// Runs trials one after the other; those of cell `c` take `actual[c]` seconds and are expected to take
+    /// `expected[c]`. Returns the largest relative error of the time left after the first third of the run and before
+    /// its last tenth.
     fn error(expected: [u64; 2], actual: [u64; 2], each: usize) -> f64 {
         let order: Vec<usize> = (0..each * 2).map(|trial| trial % 2).collect();
         let trial = |cell: &usize| Planned {
@@ -337,7 +339,7 @@ mod tests {
     }
 
     #[test]
-    fn before_the_first_end_the_time_left_is_the_expected_one() {
+    fn before_the_first_trial_ends_the_time_left_is_the_expected_one() {
         let expected = Some(seconds(30));
         let trials: Vec<Planned> = (0..4).map(|cell| Planned { cell, ops: 10, expected }).collect();
         let mut run = TimeLeft::new(&trials, 2);

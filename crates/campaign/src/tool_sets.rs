@@ -17,8 +17,8 @@ pub fn download(run: &RunSpec, releases: &[String]) -> Result<(), Failure> {
         let Ok(kind) = catalog::get(&spec.base().kind) else { continue };
         let has = |release: &String| kind.check_kernel(release).is_ok();
         if fsdyno_lab::can_download_tools(kind) && releases.iter().any(has) {
-            let said = |line: &str| say(&format!("fsdyno: {line}"));
-            fsdyno_lab::download_tools(kind, &Cache::of_user()?, &said)?;
+            let log = |line: &str| say(&format!("fsdyno: {line}"));
+            fsdyno_lab::download_tools(kind, &Cache::of_user()?, &log)?;
         }
     }
     Ok(())

@@ -65,8 +65,8 @@ pub fn same_rule(rule: Option<&Repeats>, stored: &[Trial]) -> Result<(), String>
                 None => "a fixed number of repeats (--repeat)".to_string(),
             };
             return Err(format!(
-                "the trials in this folder ran under {}, and this command requests {}: a number of \
-                 repeats is fixed before the results are known; give the same, or give --out a new folder",
+                "the trials in this folder ran under {}, and this command requests {}: the number of \
+                 repeats must be fixed before the results are known; request the same, or give --out a new folder",
                 describe(theirs),
                 describe(rule)
             ));
@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn the_row_with_the_largest_scatter_decides_for_all_and_only_by_its_pilot() {
+    fn the_pilot_of_the_row_with_the_largest_scatter_decides_for_all_rows() {
         let (calm, wild) = (cell("calm"), cell("wild"));
         let mut stored = Vec::new();
         for seed in 1..=5 {
@@ -157,7 +157,8 @@ mod tests {
     }
 
     #[test]
-    fn without_a_time_to_durable_the_time_to_returned_decides_and_one_trial_decides_nothing() {
+    fn without_a_time_until_durable_the_time_until_returned_decides_and_one_trial_decides_nothing()
+    {
         let rule = rule(20_000, 100, 1);
         let cells = [cell("a")];
         let mut stored = vec![of("a", 1, Some(5))];

@@ -15,8 +15,8 @@ pub fn refuse_unsupported(run: &RunSpec, on: &Target, kind: TargetKind) -> Resul
         TargetKind::Ephemeral => "a device of this host",
         TargetKind::Drive => "a drive of this host",
     };
-    let given = run.axes.given.iter().filter_map(|key| Axis::of(key));
-    let axis = given
+    let requested = run.axes.explicit.iter().filter_map(|key| Axis::of(key));
+    let axis = requested
         .filter(|axis| !axis.targets.contains(&kind))
         .map(|axis| (axis.key, axis.targets, axis.unsupported_reason));
     let others = [
@@ -24,7 +24,7 @@ pub fn refuse_unsupported(run: &RunSpec, on: &Target, kind: TargetKind) -> Resul
         ("sysctl", !run.sysctls.is_empty(), HOST_SETTINGS),
         ("change", !run.changes.is_empty(), ""),
     ];
-    let others = others.into_iter().filter(|(_, given, _)| *given);
+    let others = others.into_iter().filter(|(_, is_set, _)| *is_set);
     let others = others.map(|(key, _, why)| (key, &[TargetKind::Lab][..], why));
     match axis.chain(others).next() {
         None => Ok(()),

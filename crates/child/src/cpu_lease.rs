@@ -1,5 +1,5 @@
 //! Exclusive leases of processors among the fsdyno processes of one network namespace.
-//! (Other containers and other programs ignore the leases; with those, the scheduler decides.)
+//! (Other containers and other programs ignore the leases; the scheduler arbitrates between them and fsdyno.)
 //!
 //! QEMU's vCPU thread and its main loop pass one lock back and forth whenever the guest waits. On two processors, each
 //! handover wakes an idle processor; on one, the other thread simply continues.

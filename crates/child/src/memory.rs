@@ -116,7 +116,7 @@ impl SharedMailbox {
     /// None in practice: the memory is exactly as large as a mailbox.
     pub fn mailbox(&self) -> Result<Mailbox<'_>, MailboxError> {
         // SAFETY: the mapping is SIZE bytes, page-aligned, and lives as long as self; any bits are
-        // an AtomicU64, and the child also writes only whole words.
+        // a valid AtomicU64, and the child also writes only whole words.
         let words =
             unsafe { std::slice::from_raw_parts(self.memory.cast::<AtomicU64>(), SIZE / 8) };
         Mailbox::new(words)

@@ -15,7 +15,7 @@ use crate::cpu_lease::{self, CpuLease};
 use crate::memory::memory_file;
 use crate::orphans;
 
-/// The flag of an exiting thread: `PF_EXITING` of linux/sched.h.
+/// The flag of an exiting thread: `PF_EXITING` in linux/sched.h.
 const EXITING: u32 = 4;
 
 /// A child process; dropping it kills its whole group.
@@ -40,8 +40,8 @@ pub struct ProcessOutcome {
 }
 
 impl Process {
-    /// Starts `command`; the descriptors in `inherit` stay open in the child under the same numbers. No others do,
-    /// except those of its standard streams.
+    /// Starts `command`; the descriptors in `inherit` stay open in the child under the same numbers. No other
+    /// descriptors do, except those of its standard streams.
     ///
     /// The calling thread must outlive the child: the kernel kills the child when that thread ends (prctl(2),
     /// PR_SET_PDEATHSIG).
@@ -91,9 +91,9 @@ impl Process {
     /// The error of memfd_create(2), pipe(2), fork(2) or execve(2).
     pub fn start_with_pipe(mut command: Command) -> std::io::Result<(Process, PipeWriter)> {
         let output = memory_file(c"fsdyno-output")?;
-        let (input, feed) = std::io::pipe()?;
-        command.stdin(Stdio::from(input)).stdout(Stdio::from(OwnedFd::from(output.try_clone()?)));
-        Ok((Process::spawn(None, command, &[], output)?, feed))
+        let (reader, writer) = std::io::pipe()?;
+        command.stdin(Stdio::from(reader)).stdout(Stdio::from(OwnedFd::from(output.try_clone()?)));
+        Ok((Process::spawn(None, command, &[], output)?, writer))
     }
 
     fn spawn(
@@ -339,7 +339,7 @@ mod tests {
     }
 
     #[test]
-    fn a_child_that_waits_sleeps_and_one_that_works_does_not() {
+    fn a_child_that_waits_is_sleeping_and_one_that_computes_is_not() {
         let reaches = |child: &Process, sleeps: bool| {
             (0..1000).any(|_| {
                 std::thread::sleep(Duration::from_millis(5));
@@ -351,16 +351,16 @@ mod tests {
     }
 
     #[test]
-    fn a_fed_child_reads_until_its_feed_is_dropped() {
+    fn a_child_reads_from_its_pipe_until_the_other_end_is_dropped() {
         let mut command = Command::new("/bin/sh");
         command.args(["-c", "read line; echo \"$line\"; cat; exit 3"]);
-        let (mut child, mut feed) = Process::start_with_pipe(command).unwrap();
-        std::io::Write::write_all(&mut feed, b"one\ntwo\n").unwrap();
+        let (mut child, mut writer) = Process::start_with_pipe(command).unwrap();
+        std::io::Write::write_all(&mut writer, b"one\ntwo\n").unwrap();
         while child.last_lines(1) != ["two"] {
             std::thread::sleep(Duration::from_millis(5));
         }
         assert!(child.poll().unwrap().is_none());
-        drop(feed);
+        drop(writer);
         assert_eq!(child.wait(0).unwrap().unwrap().status.code(), Some(3));
         assert_eq!(child.last_lines(2), ["one", "two"]);
     }

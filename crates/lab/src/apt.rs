@@ -141,8 +141,8 @@ impl Apt {
         if output.status.success() {
             return Ok(());
         }
-        let said = String::from_utf8_lossy(&output.stderr);
-        let why = said.lines().find(|line| line.starts_with("E: ")).unwrap_or("no message");
+        let message = String::from_utf8_lossy(&output.stderr);
+        let why = message.lines().find(|line| line.starts_with("E: ")).unwrap_or("no message");
         Err(format!("apt-get: {why}"))
     }
 }

@@ -47,8 +47,8 @@ pub const UBUNTU_KEYS: &str = "ubuntu-keyring";
 
 impl Archive {
     /// Returns the archive to search for a requested kernel: Ubuntu's for a full release such as 7.0.0-14-generic.
-    pub fn of(wish: &str) -> Archive {
-        if wish.ends_with(GENERIC) { Archive::Ubuntu } else { Archive::Debian }
+    pub fn of(request: &str) -> Archive {
+        if request.ends_with(GENERIC) { Archive::Ubuntu } else { Archive::Debian }
     }
 
     /// Returns the cache folder of the archive's lists.
@@ -84,7 +84,8 @@ impl Archive {
     }
 
     /// Returns apt's sources.list, which selects only the package index of each suite, whatever the system's settings.
-    /// `folder` is the folder of the lists; it also has the keys of an archive that the system's apt does not know.
+    /// `folder` is the folder of the lists; it also contains the keys of an archive that the system's apt does not
+    /// know.
     pub fn sources(self, folder: &Path) -> String {
         let mirror = self.mirror();
         let mirror = mirror.trim_end_matches('/');
@@ -147,11 +148,11 @@ mod tests {
     }
 
     #[test]
-    fn only_a_whole_release_of_ubuntu_is_searched_in_its_archive_and_its_lists_are_signed_by_its_keys()
+    fn only_a_full_ubuntu_release_is_searched_for_in_ubuntus_archive_whose_lists_are_signed_by_its_keys()
      {
         assert_eq!(Archive::of("7.0.0-14-generic"), Archive::Ubuntu);
-        for wish in ["7.0", "7.0.0-14", "6.1.0-56-amd64"] {
-            assert_eq!(Archive::of(wish), Archive::Debian);
+        for request in ["7.0", "7.0.0-14", "6.1.0-56-amd64"] {
+            assert_eq!(Archive::of(request), Archive::Debian);
         }
         let sources = Archive::Ubuntu.sources(Path::new("/c/apt/ubuntu"));
         assert!(sources.contains("signed-by=/c/apt/ubuntu/keyring.gpg] http://"), "{sources}");

@@ -99,9 +99,9 @@ enum Absent {
 /// Resolves links in a path, and checks that no other user can change its target.
 fn walk(path: &Path, absent: Absent) -> Result<PathBuf, LabError> {
     let unsafe_for = |reason| LabError::UnsafeCache { folder: path.into(), reason };
-    let whole = std::path::absolute(path).map_err(LabError::io("find", path))?;
+    let absolute = std::path::absolute(path).map_err(LabError::io("find", path))?;
     // The remaining components, in reverse order.
-    let mut left = components(&whole);
+    let mut left = components(&absolute);
     let (mut at, mut links) = (PathBuf::new(), 0);
     while let Some(component) = left.pop() {
         match component.to_str() {
@@ -174,8 +174,8 @@ fn check_component(at: &Path, found: &Metadata, last: bool) -> Result<(), String
     Ok(())
 }
 
-/// Reports whether an owner is not mapped in this user namespace, as the root that owns the system's folders may
-/// not be.
+/// Reports whether an owner is not mapped in this user namespace, which may be true of the root that owns the system's
+/// folders.
 fn is_unmapped(owner: u32) -> bool {
     let read = |file: &str| fs::read_to_string(file).unwrap_or_default();
     let is_initial = read("/proc/self/uid_map").split_whitespace().eq(["0", "0", "4294967295"]);
@@ -204,8 +204,8 @@ mod tests {
 
     #[test]
     fn a_cache_is_private_to_its_user() {
-        let own = tempfile::tempdir().unwrap();
-        let cache = Cache::at(&own.path().join("new/fsdyno")).unwrap();
+        let base = tempfile::tempdir().unwrap();
+        let cache = Cache::at(&base.path().join("new/fsdyno")).unwrap();
         assert!(!cache.path().exists());
         let folder = cache.folder("kernels").unwrap();
         assert_eq!(fs::metadata(&folder).unwrap().mode() & 0o777, 0o700);
@@ -214,27 +214,27 @@ mod tests {
 
     #[test]
     fn a_folder_that_others_may_write_to_is_refused_wherever_it_is_on_the_path() {
-        let own = tempfile::tempdir().unwrap();
-        let inner = own.path().join("a/b");
+        let base = tempfile::tempdir().unwrap();
+        let inner = base.path().join("a/b");
         fs::create_dir_all(&inner).unwrap();
         for (folder, bits) in [("a", 0o777), ("a", 0o775), ("a/b", 0o722), ("a/b", 0o1777)] {
-            let folder = own.path().join(folder);
+            let folder = base.path().join(folder);
             mode(&folder, bits);
             let error = refused(&inner);
             assert!(error.contains(&format!("{} (mode {bits:o})", folder.display())), "{error}");
             mode(&folder, 0o755);
         }
         // In a sticky folder no user can replace another's entries.
-        mode(&own.path().join("a"), 0o1777);
+        mode(&base.path().join("a"), 0o1777);
         Cache::at(&inner).unwrap();
         mode(&inner, 0o777);
-        assert!(Cache::at(own.path()).unwrap().folder("a/b").is_err());
+        assert!(Cache::at(base.path()).unwrap().folder("a/b").is_err());
     }
 
     #[test]
     fn folders_and_links_of_another_user_are_refused() {
-        let own = tempfile::tempdir().unwrap();
-        let [folder, link] = ["folder", "link"].map(|name| own.path().join(name));
+        let base = tempfile::tempdir().unwrap();
+        let [folder, link] = ["folder", "link"].map(|name| base.path().join(name));
         fs::create_dir(&folder).unwrap();
         symlink(&folder, &link).unwrap();
         assert_eq!(Cache::at(&link.join("fsdyno")).unwrap().path(), folder.join("fsdyno"));
@@ -251,25 +251,25 @@ mod tests {
 
     #[test]
     fn links_are_checked_one_by_one() {
-        let own = tempfile::tempdir().unwrap();
-        fs::create_dir_all(own.path().join("a/b")).unwrap();
-        symlink("../a/./b", own.path().join("a/link")).unwrap();
-        let through = Cache::at(&own.path().join("a/link/fsdyno")).unwrap();
-        assert_eq!(through.path(), own.path().join("a/b/fsdyno"));
-        symlink("circle", own.path().join("circle")).unwrap();
-        assert!(refused(&own.path().join("circle/x")).contains("too many symbolic links at "));
-        fs::write(own.path().join("file"), "").unwrap();
-        assert!(refused(&own.path().join("file")).contains("is not a folder"));
+        let base = tempfile::tempdir().unwrap();
+        fs::create_dir_all(base.path().join("a/b")).unwrap();
+        symlink("../a/./b", base.path().join("a/link")).unwrap();
+        let through = Cache::at(&base.path().join("a/link/fsdyno")).unwrap();
+        assert_eq!(through.path(), base.path().join("a/b/fsdyno"));
+        symlink("circle", base.path().join("circle")).unwrap();
+        assert!(refused(&base.path().join("circle/x")).contains("too many symbolic links at "));
+        fs::write(base.path().join("file"), "").unwrap();
+        assert!(refused(&base.path().join("file")).contains("is not a folder"));
     }
 
     #[test]
     fn a_file_replaces_a_link_and_is_not_written_through_it() {
-        let own = tempfile::tempdir().unwrap();
-        let victim = own.path().join("victim");
+        let base = tempfile::tempdir().unwrap();
+        let victim = base.path().join("victim");
         fs::write(&victim, "untouched").unwrap();
-        symlink(&victim, own.path().join("default")).unwrap();
-        put(own.path(), "default", b"6.1").unwrap();
+        symlink(&victim, base.path().join("default")).unwrap();
+        put(base.path(), "default", b"6.1").unwrap();
         assert_eq!(fs::read_to_string(&victim).unwrap(), "untouched");
-        assert_eq!(fs::read_to_string(own.path().join("default")).unwrap(), "6.1");
+        assert_eq!(fs::read_to_string(base.path().join("default")).unwrap(), "6.1");
     }
 }

@@ -30,18 +30,18 @@ mod tests {
     ];
 
     #[test]
-    fn debians_kernels_have_all_of_it() {
+    fn debian_kernels_have_all_options() {
         for (series, config) in DEBIAN {
             assert!(config.starts_with(&format!("# linux-image-{series}.")), "{series}");
             // Linux 6.13 removed ReiserFS.
-            let gone: &[&str] = if series == "7.3" { &["CONFIG_REISERFS_FS"] } else { &[] };
-            assert_eq!(missing_options(config), gone, "{series}");
+            let removed: &[&str] = if series == "7.3" { &["CONFIG_REISERFS_FS"] } else { &[] };
+            assert_eq!(missing_options(config), removed, "{series}");
         }
         assert!(options().count() > 40);
     }
 
     #[test]
-    fn what_is_off_or_a_module_that_must_be_built_in_is_named() {
+    fn options_that_are_off_or_modules_instead_of_built_in_are_named() {
         let config = DEBIAN[1].1.replace("CONFIG_XFS_FS=m", "# CONFIG_XFS_FS is not set");
         let config = config.replace("CONFIG_PVH=y\n", "").replace("CONFIG_UNIX=y", "CONFIG_UNIX=m");
         assert_eq!(missing_options(&config), ["CONFIG_PVH", "CONFIG_UNIX", "CONFIG_XFS_FS"]);

@@ -17,7 +17,7 @@ use crate::tools;
 /// # Errors
 /// [`LabError::NoToolSet`] if a package is not in any list or cannot be downloaded; errors of the cache.
 pub fn download(kind: &Filesystem, cache: &Cache, say: &dyn Fn(&str)) -> Result<(), LabError> {
-    if is_here(kind) || root_in(cache, kind).is_dir() {
+    if is_available(kind) || root_in(cache, kind).is_dir() {
         return Ok(());
     }
     let failed = |error: LabError| match error {
@@ -48,6 +48,6 @@ pub fn download(kind: &Filesystem, cache: &Cache, say: &dyn Fn(&str)) -> Result<
 }
 
 /// Reports whether all tools of a file system are available without a download.
-fn is_here(kind: &Filesystem) -> bool {
+fn is_available(kind: &Filesystem) -> bool {
     kind.downloaded.is_empty() || kind.tools.iter().all(|tool| tools::find(tool).is_ok())
 }

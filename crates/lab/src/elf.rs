@@ -10,7 +10,7 @@ pub enum ElfError {
     #[error("it is not a 64-bit little-endian ELF file")]
     NotElf,
     /// A header points outside the file.
-    #[error("a header of it points outside the file")]
+    #[error("one of its headers points outside the file")]
     OutOfBounds,
 }
 
@@ -238,15 +238,15 @@ mod tests {
     #[test]
     fn damaged_files_are_refused_and_never_panic() {
         assert_eq!(Elf::parse(b"MZ").unwrap_err(), ElfError::NotElf);
-        let whole = std::fs::read("/proc/self/exe").unwrap();
+        let bytes = std::fs::read("/proc/self/exe").unwrap();
         for length in [6, 63, 64, 100, 200, 1000] {
-            let cut = &whole[..length];
+            let cut = &bytes[..length];
             if let Ok(elf) = Elf::parse(cut) {
                 assert!(elf.section(".text").is_err());
                 assert!(elf.dynamic().is_err());
             }
         }
-        let mut wild = whole[..4096].to_vec();
+        let mut wild = bytes[..4096].to_vec();
         wild[40..48].copy_from_slice(&u64::MAX.to_le_bytes());
         assert_eq!(Elf::parse(&wild).unwrap().section(".text"), Err(ElfError::OutOfBounds));
     }

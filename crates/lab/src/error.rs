@@ -27,7 +27,7 @@ pub enum LabError {
     #[error("find a kernel: {0}")]
     NoKernel(String),
     /// Other users could change the lab's cache.
-    #[error("keep kernels in {folder}: {reason}")]
+    #[error("use the cache folder {folder}: {reason}")]
     UnsafeCache {
         /// The folder of the cache.
         folder: PathBuf,
@@ -46,7 +46,7 @@ pub enum LabError {
         reason: String,
     },
     /// The kernel does not have this module.
-    #[error("find the module '{module}' of kernel {release}{}", looked(module, folder))]
+    #[error("find the module '{module}' of kernel {release}{}", searched_folder(module, folder))]
     NoModule {
         /// The name of the module.
         module: String,
@@ -56,7 +56,7 @@ pub enum LabError {
         folder: PathBuf,
     },
     /// A program that the guest needs is not installed.
-    #[error("find the program '{0}'{place}", place = searched(.0))]
+    #[error("find the program '{0}'{place}", place = searched_path(.0))]
     NoTool(String),
     /// The tools of a file system could not be downloaded from Debian's suites.
     #[error("download the tools of {kind}: {why}")]
@@ -244,7 +244,7 @@ fn module_hint(module: &str, release: &str) -> String {
     let hint = lookup::kernel_hint_of(module).map(String::from);
     let hint = hint.or_else(|| lookup::kernels_of(module)).unwrap_or_else(|| {
         format!(
-            "choose a kernel that has {module}, for example with --kernel 6.1 (reiserfs left Linux with 6.13)"
+            "choose a kernel that has {module}, for example with --kernel 6.1 (Linux 6.13 removed reiserfs)"
         )
     });
     match module_command(module, release) {
@@ -254,7 +254,7 @@ fn module_hint(module: &str, release: &str) -> String {
 }
 
 /// Describes where a module was searched for; empty if no distribution's kernel has it.
-fn looked(module: &str, folder: &Path) -> String {
+fn searched_folder(module: &str, folder: &Path) -> String {
     if lookup::kernel_hint_of(module).is_some() {
         return ": no distribution's kernel has it".into();
     }
@@ -262,7 +262,7 @@ fn looked(module: &str, folder: &Path) -> String {
 }
 
 /// Describes where a program was searched for.
-fn searched(tool: &str) -> &'static str {
+fn searched_path(tool: &str) -> &'static str {
     if tool.contains('/') { "" } else { " in PATH, /usr/sbin or /sbin" }
 }
 
@@ -284,7 +284,7 @@ pub enum RunError {
         console: Vec<String>,
     },
     /// The guest exceeded its time limit.
-    #[error("run the guest: not done after {} s of host time{}", after.as_secs(), tail(console))]
+    #[error("run the guest: not finished after {} s of host time{}", after.as_secs(), tail(console))]
     Deadline {
         /// The limit, in host time.
         after: Duration,
@@ -317,7 +317,7 @@ pub enum RunError {
         workdir: PathBuf,
     },
     /// A file that is part of the lab's identity was replaced.
-    #[error("use {path}: it was replaced after the lab's identity was taken")]
+    #[error("use {path}: it was replaced after the lab's identity was computed")]
     Replaced {
         /// The file.
         path: PathBuf,
@@ -329,7 +329,7 @@ pub enum RunError {
     #[error("finish: stopped on request")]
     Stopped,
     /// The job does not fit into the mailbox.
-    #[error("hand over the job: {0}")]
+    #[error("pass the job to the guest: {0}")]
     Job(#[from] fsdyno_record::mailbox::MailboxError),
     /// A system call of the host failed.
     #[error("{action}: {error}")]

@@ -22,23 +22,23 @@ use crate::packages::{KernelPackages, META_PACKAGES, Package};
 /// The path of Ubuntu's public keys in the Debian package that contains them.
 const UBUNTU_KEYRING: &str = "usr/share/keyrings/ubuntu-archive-keyring.gpg";
 
-/// Downloads the kernel whose release begins with `wish`, or the distribution's default, and returns its
+/// Downloads the kernel whose release begins with `request`, or the distribution's default, and returns its
 /// release, its archive and the folder below `cache` into which it was unpacked.
 ///
 /// # Errors
 /// [`LabError::NoKernel`] with apt's message.
 pub fn kernel(
-    wish: Option<&str>,
+    request: Option<&str>,
     cache: &Cache,
     say: &dyn Fn(&str),
 ) -> Result<(String, Archive, TempDir), LabError> {
-    let mut found = find(wish, cache, say)?;
+    let mut found = find(request, cache, say)?;
     let mut unpacked = found.unpack(cache, say);
     // A mirror may have removed packages that cached lists still contain.
-    if let (Err(_), Some(wish), true) = (&unpacked, wish, found.from_kept_lists)
-        && let Ok(lists) = lists(Archive::of(wish), cache, say)
+    if let (Err(_), Some(request), true) = (&unpacked, request, found.from_cached_lists)
+        && let Ok(lists) = lists(Archive::of(request), cache, say)
     {
-        found = found.after(&lists, wish, say)?;
+        found = found.after(&lists, request, say)?;
         unpacked = found.unpack(cache, say);
     }
     Ok((found.kernel.release, found.archive, unpacked?))
@@ -48,8 +48,12 @@ pub fn kernel(
 ///
 /// # Errors
 /// [`LabError::NoKernel`] if no list contains one.
-pub fn release(wish: Option<&str>, cache: &Cache, say: &dyn Fn(&str)) -> Result<String, LabError> {
-    Ok(find(wish, cache, say)?.kernel.release)
+pub fn release(
+    request: Option<&str>,
+    cache: &Cache,
+    say: &dyn Fn(&str),
+) -> Result<String, LabError> {
+    Ok(find(request, cache, say)?.kernel.release)
 }
 
 /// A kernel found in package lists.
@@ -61,28 +65,28 @@ struct Found {
     /// The series of the kernels in the lists.
     series: String,
     /// True if the lists were fetched by an earlier run.
-    from_kept_lists: bool,
+    from_cached_lists: bool,
 }
 
 /// Searches for a kernel in the system's lists, and then in those of the archive that a request implies.
-fn find(wish: Option<&str>, cache: &Cache, say: &dyn Fn(&str)) -> Result<Found, LabError> {
+fn find(request: Option<&str>, cache: &Cache, say: &dyn Fn(&str)) -> Result<Found, LabError> {
     let apt = Apt::of_system();
     let packages = apt.packages();
-    let found = packages.as_ref().ok().and_then(|packages| match wish {
-        Some(wish) => packages.newest(wish),
+    let found = packages.as_ref().ok().and_then(|packages| match request {
+        Some(request) => packages.newest(request),
         None => packages.default_kernel(),
     });
-    let found = match (found, packages, wish) {
+    let found = match (found, packages, request) {
         (Some(kernel), Ok(packages), _) => Found {
             apt,
             archive: Archive::Debian,
             kernel,
             series: packages.series(),
-            from_kept_lists: false,
+            from_cached_lists: false,
         },
-        (_, _, Some(wish)) => {
-            let archive = Archive::of(wish);
-            in_suites(wish, Lists::cached(archive, cache)?, &|| lists(archive, cache, say), say)?
+        (_, _, Some(request)) => {
+            let archive = Archive::of(request);
+            in_suites(request, Lists::cached(archive, cache)?, &|| lists(archive, cache, say), say)?
         }
         (_, Err(why), None) => return Err(LabError::NoKernel(why)),
         (None, Ok(_), None) => {
@@ -216,29 +220,29 @@ fn fetched(
 
 /// Searches for a kernel in the cached lists if they are recent, and then in those that `fetch` downloads.
 fn in_suites(
-    wish: &str,
+    request: &str,
     cached: Option<Lists>,
     fetch: &dyn Fn() -> Result<Lists, LabError>,
     say: &dyn Fn(&str),
 ) -> Result<Found, LabError> {
     let recent = cached.as_ref().filter(|lists| lists.are_recent());
-    if let Some(Ok(found)) = recent.map(|lists| Found::in_lists(lists, wish, true))
+    if let Some(Ok(found)) = recent.map(|lists| Found::in_lists(lists, request, true))
         && found.kernel.missing.is_empty()
     {
         return Ok(found);
     }
     let (lists, from_cache) = fetched(cached, fetch, say)?;
-    Found::in_lists(&lists, wish, from_cache)
+    Found::in_lists(&lists, request, from_cache)
 }
 
 impl Found {
-    fn in_lists(lists: &Lists, wish: &str, from_kept_lists: bool) -> Result<Found, LabError> {
+    fn in_lists(lists: &Lists, request: &str, from_cached_lists: bool) -> Result<Found, LabError> {
         let Lists { apt, archive, packages, .. } = lists;
         let (apt, archive, series) = (apt.clone(), *archive, packages.series());
-        match packages.newest(wish) {
-            Some(kernel) => Ok(Found { apt, archive, kernel, series, from_kept_lists }),
+        match packages.newest(request) {
+            Some(kernel) => Ok(Found { apt, archive, kernel, series, from_cached_lists }),
             None => Err(LabError::NoKernel(format!(
-                "no kernel {wish} here; {}'s {} have {series}",
+                "no kernel {request} is available; {}'s {} have {series}",
                 lists.archive.name(),
                 lists.archive.suites()
             ))),
@@ -247,9 +251,9 @@ impl Found {
 
     /// Searches for the kernel again in lists that were fetched later: the archive may now have a different kernel of
     /// the series, or none.
-    fn after(&self, lists: &Lists, wish: &str, say: &dyn Fn(&str)) -> Result<Found, LabError> {
+    fn after(&self, lists: &Lists, request: &str, say: &dyn Fn(&str)) -> Result<Found, LabError> {
         let (old, archive) = (&self.kernel.release, lists.archive.name());
-        match Found::in_lists(lists, wish, false) {
+        match Found::in_lists(lists, request, false) {
             Ok(found) if found.kernel.release != *old => {
                 let new = &found.kernel.release;
                 say(&format!("the kernel {old} has left {archive}'s archive; downloading {new}"));
@@ -284,27 +288,27 @@ impl Found {
 /// The beginning of the names of temporary folders in the cache.
 const TEMPORARY: &str = ".unpack-";
 
-/// The age at which a temporary folder is one that a killed process left.
-const LEFT: Duration = Duration::from_secs(24 * 3600);
+/// The age from which a temporary folder is assumed to have been left by a killed process.
+const STALE: Duration = Duration::from_secs(24 * 3600);
 
 /// Creates a folder that is removed when its handle is dropped. Folders that killed processes left are removed.
 fn temporary_in(cache: &Cache) -> Result<TempDir, LabError> {
     let folder = cache.folder("")?;
-    remove_left(&folder, SystemTime::now());
-    let made = tempfile::Builder::new().prefix(TEMPORARY).tempdir_in(&folder);
-    made.map_err(LabError::io("create a folder in", &folder))
+    remove_stale(&folder, SystemTime::now());
+    let created = tempfile::Builder::new().prefix(TEMPORARY).tempdir_in(&folder);
+    created.map_err(LabError::io("create a folder in", &folder))
 }
 
-/// Removes temporary folders that have not changed for [`LEFT`], as far as possible.
-fn remove_left(folder: &Path, now: SystemTime) {
+/// Removes temporary folders that have not changed for [`STALE`], as far as possible.
+fn remove_stale(folder: &Path, now: SystemTime) {
     for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
         let is_temporary = entry.file_name().to_string_lossy().starts_with(TEMPORARY);
-        let is_left = |metadata: fs::Metadata| {
+        let is_stale = |metadata: fs::Metadata| {
             // Not the modification time, which unpacking sets to that of the package.
             let seconds = u64::try_from(metadata.ctime()).unwrap_or_default();
-            now > SystemTime::UNIX_EPOCH + Duration::from_secs(seconds) + LEFT
+            now > SystemTime::UNIX_EPOCH + Duration::from_secs(seconds) + STALE
         };
-        if is_temporary && entry.metadata().is_ok_and(is_left) {
+        if is_temporary && entry.metadata().is_ok_and(is_stale) {
             // Another process may remove it at the same time.
             let _ = fs::remove_dir_all(entry.path());
         }
@@ -323,7 +327,7 @@ mod tests {
 
     /// Searches for 7.3 with lists cached some hours ago, or none, and with new lists, or without a network if `new` is
     /// `None`; returns the kernel or the error, whether lists were fetched, and the messages.
-    fn wished(
+    fn search(
         cached: Option<(&str, u32)>,
         new: Option<&str>,
     ) -> (Result<String, String>, bool, String) {
@@ -350,15 +354,18 @@ mod tests {
         let (split, other) = (list(&SPLIT), list(&[("linux-image-6.1.0-9-amd64", "")]));
         let release = || Ok("7.3.4+deb13-amd64".to_string());
         let quiet = String::new;
-        assert_eq!(wished(Some((&split, 23)), None), (release(), false, quiet()));
-        assert_eq!(wished(Some((&split, 25)), Some(&split)), (release(), true, quiet()));
-        assert_eq!(wished(Some((&other, 1)), Some(&split)), (release(), true, quiet()));
-        assert_eq!(wished(None, Some(&split)), (release(), true, quiet()));
+        assert_eq!(search(Some((&split, 23)), None), (release(), false, quiet()));
+        assert_eq!(search(Some((&split, 25)), Some(&split)), (release(), true, quiet()));
+        assert_eq!(search(Some((&other, 1)), Some(&split)), (release(), true, quiet()));
+        assert_eq!(search(None, Some(&split)), (release(), true, quiet()));
         // An image without its modules does not count as a kernel.
-        assert_eq!(wished(Some((&list(&SPLIT[..3]), 1)), Some(&split)), (release(), true, quiet()));
-        let (found, fetched, _) = wished(Some((&split, 25)), Some(&other));
+        assert_eq!(search(Some((&list(&SPLIT[..3]), 1)), Some(&split)), (release(), true, quiet()));
+        let (found, fetched, _) = search(Some((&split, 25)), Some(&other));
         let error = found.unwrap_err();
-        assert!(fetched && error.contains("no kernel 7.3 here; Debian's bullseye, "), "{error}");
+        assert!(
+            fetched && error.contains("no kernel 7.3 is available; Debian's bullseye, "),
+            "{error}"
+        );
         assert!(error.contains("experimental have 6.1"), "{error}");
     }
 
@@ -376,8 +383,9 @@ mod tests {
         let say = |line: &str| messages.borrow_mut().push_str(line);
         let found = old.after(&lists(&image("6.1.0-12")), "6.1", &say).unwrap();
         assert_eq!(found.kernel.release, "6.1.0-12-amd64");
-        let said = "the kernel 6.1.0-9-amd64 has left Debian's archive; downloading 6.1.0-12-amd64";
-        assert_eq!(messages.borrow().as_str(), said);
+        let expected =
+            "the kernel 6.1.0-9-amd64 has left Debian's archive; downloading 6.1.0-12-amd64";
+        assert_eq!(messages.borrow().as_str(), expected);
         let error = old.after(&lists(&image("6.12.3")), "6.1", &say).err().unwrap().to_string();
         assert!(
             error.contains("6.1.0-9-amd64 has left Debian's archive: no kernel 6.1"),
@@ -388,13 +396,13 @@ mod tests {
     #[test]
     fn without_a_network_older_lists_are_used_and_their_age_is_reported() {
         let split = list(&SPLIT);
-        let (found, fetched, messages) = wished(Some((&split, 72)), None);
+        let (found, fetched, messages) = search(Some((&split, 72)), None);
         assert!(found.is_ok() && fetched, "{found:?}");
         assert!(
             messages.contains("no network; using the package lists of 3 days ago"),
             "{messages}"
         );
-        let (found, _, messages) = wished(None, None);
+        let (found, _, messages) = search(None, None);
         assert!(found.unwrap_err().contains("no network") && messages.is_empty());
     }
 
@@ -405,11 +413,11 @@ mod tests {
             fs::create_dir_all(folder.path().join(name)).unwrap();
         }
         let left = |now| {
-            remove_left(folder.path(), now);
+            remove_stale(folder.path(), now);
             fs::read_dir(folder.path()).unwrap().count()
         };
         assert_eq!(left(SystemTime::now()), 3);
-        assert_eq!(left(SystemTime::now() + LEFT + HOUR), 1);
+        assert_eq!(left(SystemTime::now() + STALE + HOUR), 1);
         assert!(folder.path().join("kernels").is_dir());
     }
 }

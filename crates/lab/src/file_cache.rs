@@ -101,14 +101,14 @@ impl FileCache {
         let _ = fs::remove_file(&unfinished);
         let create = || File::options().read(true).write(true).create_new(true).open(&unfinished);
         let file = create().map_err(host("write into the cache"))?;
-        let made = make(&file).and_then(|()| {
+        let result = make(&file).and_then(|()| {
             let stored = self.store(&folder, key, &file, &unfinished);
             Ok((file, stored.map_err(host("store a file in the cache"))?))
         });
-        if made.is_err() {
+        if result.is_err() {
             let _ = fs::remove_file(&unfinished);
         }
-        made
+        result
     }
 
     /// Finds the file under a key that still matches its hash, and removes those that do not.
@@ -254,7 +254,7 @@ mod tests {
     }
 
     fn never(_: &File) -> Result<(), RunError> {
-        panic!("it was made again")
+        panic!("it was created again")
     }
 
     fn of(folder: &tempfile::TempDir, limit: u64) -> FileCache {
@@ -270,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn an_item_is_made_once_and_found_again_with_its_hash() {
+    fn an_item_is_created_once_and_found_again_with_its_hash() {
         let folder = tempfile::tempdir().unwrap();
         let files = of(&folder, 1 << 30);
         let (_, made) = files.get("key", &mut || true, &mut write(b"whole")).unwrap();
@@ -283,14 +283,14 @@ mod tests {
     }
 
     #[test]
-    fn a_changed_file_is_made_again() {
+    fn a_changed_file_is_created_again() {
         let folder = tempfile::tempdir().unwrap();
         let files = of(&folder, 1 << 30);
-        let (_, made) = files.get("key", &mut || true, &mut write(b"#1 SMP")).unwrap();
-        let path = files.folder().join(format!("key.{made}"));
+        let (_, hash) = files.get("key", &mut || true, &mut write(b"#1 SMP")).unwrap();
+        let path = files.folder().join(format!("key.{hash}"));
         fs::write(&path, "#9 PWN").unwrap();
         let (file, again) = files.get("key", &mut || true, &mut write(b"#1 SMP")).unwrap();
-        assert_eq!((text(&file).as_str(), again), ("#1 SMP", made));
+        assert_eq!((text(&file).as_str(), again), ("#1 SMP", hash));
         // The name that an earlier fsdyno gave it.
         fs::rename(&path, files.folder().join("key")).unwrap();
         files.get("key", &mut || true, &mut write(b"#1 SMP")).unwrap();
@@ -298,7 +298,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_of_a_failed_or_killed_maker_is_stored() {
+    fn a_failed_or_killed_process_stores_nothing() {
         let folder = tempfile::tempdir().unwrap();
         let files = of(&folder, 1 << 30);
         let error = files.get("key", &mut || true, &mut |_| Err(RunError::Stopped)).unwrap_err();
@@ -315,7 +315,7 @@ mod tests {
     }
 
     #[test]
-    fn concurrent_users_make_an_item_once_and_a_stopped_one_does_not_wait() {
+    fn concurrent_users_create_an_item_once_and_a_stopped_one_does_not_wait() {
         let folder = tempfile::tempdir().unwrap();
         let files = of(&folder, 1 << 30);
         let makes = AtomicU32::new(0);
@@ -337,7 +337,7 @@ mod tests {
     }
 
     #[test]
-    fn the_least_recently_used_are_removed_first_and_the_newest_stays() {
+    fn the_least_recently_used_are_removed_first_and_the_newest_is_kept() {
         let folder = tempfile::tempdir().unwrap();
         let files = of(&folder, 200 << 10);
         let folder = files.cache.folder("things").unwrap();

@@ -37,7 +37,7 @@ impl Guard {
     }
 
     /// Preloads the guard into a command, which must inherit [`Guard::files`].
-    pub fn equip(&self, command: &mut Command) {
+    pub fn preload_into(&self, command: &mut Command) {
         command
             .env("LD_PRELOAD", format!("/proc/self/fd/{}", self.library.as_raw_fd()))
             .env("FSDYNO_GUARD", self.seen.as_raw_fd().to_string());
@@ -101,7 +101,7 @@ mod tests {
         assert!(!bare.is_active().unwrap());
         let guard = Guard::new().unwrap();
         let mut command = Command::new(&program);
-        guard.equip(&mut command);
+        guard.preload_into(&mut command);
         assert_eq!(code(command, &guard), 0, "the main loop did not wait");
         assert!(guard.is_active().unwrap());
     }
@@ -112,7 +112,7 @@ mod tests {
         let guard = Guard::new().unwrap();
         let mut command = Command::new("/usr/bin/timeout");
         command.arg("20").arg(program(folder.path())).arg("needed");
-        guard.equip(&mut command);
+        guard.preload_into(&mut command);
         assert_eq!(code(command, &guard), 0, "the vCPU waited forever");
         assert!(guard.is_active().unwrap());
     }
@@ -121,7 +121,7 @@ mod tests {
     fn a_program_without_a_vcpu_runs_normally_and_is_not_guarded() {
         let guard = Guard::new().unwrap();
         let mut command = Command::new("/bin/true");
-        guard.equip(&mut command);
+        guard.preload_into(&mut command);
         assert_eq!(code(command, &guard), 0);
         assert!(!guard.is_active().unwrap());
     }

@@ -45,7 +45,7 @@ pub fn of_machine(
     components
 }
 
-/// Returns the components of a booted guest: its own, and those of the machine that it has seen by then.
+/// Returns the components of a booted guest: its own, and those of the machine that it has detected by then.
 pub fn of_booted(guest: &Components, machine: &Machine) -> Components {
     let mut components = guest.clone();
     components.insert("ram".into(), machine.ram.0.to_string());

@@ -248,10 +248,10 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let files = file_cache(&Cache::at(folder.path()).unwrap());
         let mut make = || Ok(finished(disk(), Outcome::Ok));
-        let mut never = || panic!("it was made again");
+        let mut never = || panic!("it was created again");
         for run in [&mut make as &mut dyn FnMut() -> Result<Finished, RunError>, &mut never] {
-            let made = get(&files, "key", &mut || true, run).unwrap();
-            let ImageResult::Image(image) = made else { panic!("no image") };
+            let result = get(&files, "key", &mut || true, run).unwrap();
+            let ImageResult::Image(image) = result else { panic!("no image") };
             let copy = tempfile::tempfile().unwrap();
             copy.set_len(64 << 20).unwrap();
             image.copy_to(std::slice::from_ref(&copy)).unwrap();
@@ -267,8 +267,8 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let files = file_cache(&Cache::at(folder.path()).unwrap());
         let mut make = || Ok(finished(disk(), Outcome::Failed));
-        let made = get(&files, "key", &mut || true, &mut make).unwrap();
-        assert!(matches!(made, ImageResult::Failed(_)));
+        let result = get(&files, "key", &mut || true, &mut make).unwrap();
+        assert!(matches!(result, ImageResult::Failed(_)));
         assert_eq!(files.used("images").unwrap().files, 0);
     }
 
@@ -276,10 +276,10 @@ mod tests {
     fn an_image_of_another_disk_is_refused() {
         let folder = tempfile::tempdir().unwrap();
         let mut make = || Ok(finished(disk(), Outcome::Ok));
-        let made =
+        let result =
             get(&file_cache(&Cache::at(folder.path()).unwrap()), "key", &mut || true, &mut make)
                 .unwrap();
-        let ImageResult::Image(image) = made else { panic!("no image") };
+        let ImageResult::Image(image) = result else { panic!("no image") };
         let other = tempfile::tempfile().unwrap();
         assert!(image.copy_to(&[other]).is_err());
     }

@@ -29,35 +29,35 @@ use crate::fetch;
 pub use crate::kernel_root::Kernel;
 use crate::kernel_root::{folders, in_root, of_release};
 use crate::payload;
-use crate::release::{begins, by_version};
+use crate::release::{by_version, has_prefix};
 use crate::series::{Series, SeriesRange};
 
-/// Finds the requested kernel, or downloads it. A kernel that is requested by its image has only its own modules: it may
-/// differ from the distribution's of the same release.
+/// Finds the requested kernel, or downloads it. A kernel that is requested by its image has only its own modules: it
+/// may differ from the distribution's kernel of the same release.
 ///
 /// # Errors
 /// [`LabError::WrongKernel`] for a request that cannot be met, [`LabError::NoKernel`] if none is
 /// installed and none can be downloaded.
 pub fn find(
-    wish: Option<&str>,
+    request: Option<&str>,
     cache: &Cache,
     offline: bool,
     say: &dyn Fn(&str),
 ) -> Result<Kernel, LabError> {
-    let kernel = match wish {
-        Some(wish) if wish.contains('/') => return at_path(wish),
-        Some(wish) if wish.contains(',') => Err(LabError::WrongKernel {
-            what: wish.into(),
+    let kernel = match request {
+        Some(request) if request.contains('/') => return at_path(request),
+        Some(request) if request.contains(',') => Err(LabError::WrongKernel {
+            what: request.into(),
             reason: "this command takes one kernel at a time".into(),
         }),
-        Some(wish) => {
-            let here = newest(local_kernels(cache), |kernel| is_requested(kernel, wish, cache));
-            match (here, build::command_for(wish)) {
+        Some(request) => {
+            let here = newest(local_kernels(cache), |kernel| is_requested(kernel, request, cache));
+            match (here, build::command_for(request)) {
                 (Some(kernel), _) => Ok(kernel),
                 (None, Some(command)) => {
-                    Err(LabError::UnbuiltKernel { what: wish.into(), command })
+                    Err(LabError::UnbuiltKernel { what: request.into(), command })
                 }
-                (None, None) => download(Some(wish), cache, offline, say),
+                (None, None) => download(Some(request), cache, offline, say),
             }
         }
         None => default(cache, offline, say),
@@ -76,25 +76,26 @@ fn with_built_modules(kernel: Kernel, cache: &Cache) -> Kernel {
 /// # Errors
 /// Those of [`find`].
 pub fn expected_kernel_release(
-    wish: Option<&str>,
+    request: Option<&str>,
     cache: &Cache,
     say: &dyn Fn(&str),
 ) -> Result<String, LabError> {
-    match find(wish, cache, true, say) {
+    match find(request, cache, true, say) {
         Ok(kernel) => Ok(kernel.release),
-        Err(LabError::NoKernel(_)) => fetch::release(wish, cache, say),
+        Err(LabError::NoKernel(_)) => fetch::release(request, cache, say),
         Err(error) => Err(error),
     }
 }
 
 /// Reports whether a kernel is the requested one: its release begins with the request. A kernel from another
-/// distribution's archive matches only its full release, so that downloading it changes no other request; one that was
-/// built on this host matches only its full release or its name.
-fn is_requested(kernel: &Kernel, wish: &str, cache: &Cache) -> bool {
+/// distribution's archive matches only its full release, so that downloading it does not change the result of other
+/// requests; one that was built on this host matches only its full release or its name.
+fn is_requested(kernel: &Kernel, request: &str, cache: &Cache) -> bool {
     if is_built(kernel, cache) {
-        return build::is_named(&kernel.release, wish);
+        return build::is_named(&kernel.release, request);
     }
-    begins(&kernel.release, wish) && (kernel.release == wish || !is_foreign(kernel, cache))
+    has_prefix(&kernel.release, request)
+        && (kernel.release == request || !is_foreign(kernel, cache))
 }
 
 /// Reports whether a kernel is from another distribution's archive.
@@ -103,9 +104,9 @@ fn is_foreign(kernel: &Kernel, cache: &Cache) -> bool {
 }
 
 /// Reports whether a request is for a kernel that was built on this host.
-pub(crate) fn is_built_here(wish: &str, cache: &Cache) -> bool {
+pub(crate) fn is_built_here(request: &str, cache: &Cache) -> bool {
     let here = local_kernels(cache).into_iter();
-    here.filter(|kernel| is_built(kernel, cache)).any(|it| build::is_named(&it.release, wish))
+    here.filter(|kernel| is_built(kernel, cache)).any(|it| build::is_named(&it.release, request))
 }
 
 /// Reports whether a kernel was built on this host.
@@ -159,13 +160,13 @@ pub fn available(cache: &Cache, say: &dyn Fn(&str)) -> Result<Vec<Available>, La
 /// [`LabError::WrongKernel`] for an invalid range or one without any kernel; those of [`available`] and of `cache`,
 /// which is opened only for several series.
 pub fn expand(
-    wish: &str,
+    request: &str,
     cache: impl Fn() -> Result<Cache, LabError>,
     say: &dyn Fn(&str),
 ) -> Result<Vec<String>, LabError> {
-    let wrong = |reason| LabError::WrongKernel { what: wish.to_string(), reason };
-    match SeriesRange::parse(wish).map_err(wrong)? {
-        None => Ok(vec![wish.to_string()]),
+    let wrong = |reason| LabError::WrongKernel { what: request.to_string(), reason };
+    match SeriesRange::parse(request).map_err(wrong)? {
+        None => Ok(vec![request.to_string()]),
         Some(range) => {
             let cache = cache()?;
             let mut all = available(&cache, say)?;
@@ -227,18 +228,18 @@ fn default(cache: &Cache, offline: bool, say: &dyn Fn(&str)) -> Result<Kernel, L
 }
 
 fn download(
-    wish: Option<&str>,
+    request: Option<&str>,
     cache: &Cache,
     offline: bool,
     say: &dyn Fn(&str),
 ) -> Result<Kernel, LabError> {
     if offline {
-        let wanted = wish.map_or("no kernel".into(), |wish| format!("no kernel {wish}"));
+        let wanted = request.map_or("no kernel".into(), |request| format!("no kernel {request}"));
         return Err(LabError::NoKernel(format!(
             "{wanted} is installed or cached, and downloads are disabled"
         )));
     }
-    let (release, archive, unpacked) = fetch::kernel(wish, cache, say)?;
+    let (release, archive, unpacked) = fetch::kernel(request, cache, say)?;
     let folder = cache.folder(if archive == Archive::Debian { KERNELS } else { FOREIGN })?;
     let root = folder.join(&release);
     // A kernel must be complete once it has its name, even after a power cut of the host.
@@ -262,11 +263,11 @@ fn keep(unpacked: TempDir, root: &Path, release: &str) -> io::Result<()> {
 }
 
 /// Parses `IMAGE` or `IMAGE:MODULES`.
-fn at_path(wish: &str) -> Result<Kernel, LabError> {
-    let wrong = |reason: String| LabError::WrongKernel { what: wish.to_string(), reason };
-    let (image, modules) = match wish.split_once(':') {
+fn at_path(request: &str) -> Result<Kernel, LabError> {
+    let wrong = |reason: String| LabError::WrongKernel { what: request.to_string(), reason };
+    let (image, modules) = match request.split_once(':') {
         Some((image, modules)) => (PathBuf::from(image), Some(PathBuf::from(modules))),
-        None => (PathBuf::from(wish), None),
+        None => (PathBuf::from(request), None),
     };
     let bytes = bounded::read(&image, &PARTS)
         .map_err(|error| wrong(format!("{}: {error}", image.display())))?;
@@ -314,12 +315,14 @@ mod tests {
     fn releases_are_ordered_as_numbers_and_matched_at_boundaries() {
         assert!(by_version("6.1.0-9-amd64", "6.1.0-56-amd64").is_lt());
         assert!(by_version("6.12.1", "6.9.1").is_gt());
-        assert!(begins("6.1.0-56-amd64", "6.1") && begins("6.1.0-56-amd64", "6.1.0-56-amd64"));
-        assert!(!begins("6.12.0-1-amd64", "6.1") && !begins("6.1.0-56-amd64", "6.1.0-5"));
+        assert!(
+            has_prefix("6.1.0-56-amd64", "6.1") && has_prefix("6.1.0-56-amd64", "6.1.0-56-amd64")
+        );
+        assert!(!has_prefix("6.12.0-1-amd64", "6.1") && !has_prefix("6.1.0-56-amd64", "6.1.0-5"));
     }
 
     #[test]
-    fn the_newest_kernel_in_the_cache_that_fits_is_taken() {
+    fn the_newest_kernel_in_the_cache_that_matches_is_used() {
         let folder = tempfile::tempdir().unwrap();
         let cache = Cache::at(folder.path()).unwrap();
         for release in ["6.1.0-9-amd64", "6.1.0-56-amd64", "6.12.3-amd64"] {
@@ -333,14 +336,15 @@ mod tests {
     }
 
     #[test]
-    fn a_kernel_of_another_archive_is_used_only_by_its_whole_release() {
+    fn a_kernel_of_another_archive_is_used_only_if_its_full_release_is_requested() {
         let folder = tempfile::tempdir().unwrap();
         let cache = Cache::at(folder.path()).unwrap();
         for (place, release) in [(KERNELS, "7.0.2-amd64"), (FOREIGN, "7.0.0-14-generic")] {
             let place = cache.folder(place).unwrap();
             fs::rename(root(&[release]).keep(), place.join(release)).unwrap();
         }
-        let found = |wish| find(Some(wish), &cache, true, &silent).map(|kernel| kernel.release);
+        let found =
+            |request| find(Some(request), &cache, true, &silent).map(|kernel| kernel.release);
         assert_eq!(found("7.0").unwrap(), "7.0.2-amd64");
         assert_eq!(found("7.0.0-14-generic").unwrap(), "7.0.0-14-generic");
         assert!(found("7.0.0").is_err() && found("7.0.0-14").is_err());
@@ -350,7 +354,7 @@ mod tests {
     }
 
     #[test]
-    fn a_range_becomes_the_series_that_are_available_and_a_name_stays() {
+    fn a_range_becomes_the_available_series_and_a_name_is_unchanged() {
         let kernel =
             |release: &str| Available { release: release.to_string(), download: Some(Bytes(1)) };
         let all = ["7.3.4+deb13-amd64", "6.12.9-amd64", "6.12.1-amd64", "6.1.0-9-amd64"];
@@ -379,7 +383,7 @@ mod tests {
     }
 
     #[test]
-    fn an_image_finds_its_modules_next_to_it_or_in_the_given_folder() {
+    fn the_modules_of_an_image_are_found_next_to_it_or_in_the_given_folder() {
         let root = root(&["6.1.0-9-amd64"]);
         let folder = tempfile::tempdir().unwrap();
         let cache = Cache::at(folder.path()).unwrap();
@@ -387,9 +391,9 @@ mod tests {
         let image = image.to_str().unwrap();
         let kernel = find(Some(image), &cache, true, &silent).unwrap();
         assert_eq!(kernel.release, "6.1.0-9-amd64");
-        let given = format!("{image}:{}", root.path().display());
+        let with_modules = format!("{image}:{}", root.path().display());
         assert_eq!(
-            find(Some(&given), &cache, true, &silent).unwrap().modules,
+            find(Some(&with_modules), &cache, true, &silent).unwrap().modules,
             root.path().join("lib/modules/6.1.0-9-amd64")
         );
         let error = find(Some(&format!("{image}:/nowhere")), &cache, true, &silent);
@@ -419,7 +423,7 @@ mod tests {
     }
 
     #[test]
-    fn a_folder_without_a_kernel_is_replaced_and_one_with_it_stays() {
+    fn a_folder_without_a_kernel_is_replaced_and_one_with_a_kernel_is_kept() {
         let folder = tempfile::tempdir().unwrap();
         let target = folder.path().join("6.1.0-9-amd64");
         fs::create_dir_all(target.join("usr/share/doc")).unwrap();

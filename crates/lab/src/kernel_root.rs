@@ -14,13 +14,14 @@ pub struct Kernel {
     pub image: PathBuf,
     /// The folder that contains `kernel/` and modules.dep.
     pub modules: PathBuf,
-    /// The folder of the modules that were built for it on this host (`fsdyno kernel build zfs`), if it is used with them.
+    /// The folder of the modules that were built for it on this host (`fsdyno kernel build zfs`), if it is used with
+    /// them.
     pub built_modules: Option<PathBuf>,
 }
 
 impl Kernel {
-    /// Returns what of this kernel was built on this host: `kernel` for all of it, otherwise the names of the builds of
-    /// modules (`zfs`).
+    /// Returns the parts of this kernel that were built on this host: `kernel` if all of it was, otherwise the names of
+    /// the builds of modules (`zfs`).
     pub fn built_here(&self) -> Vec<String> {
         if build::origin(&self.modules).is_some() {
             return vec!["kernel".into()];
@@ -39,8 +40,9 @@ pub(crate) fn of_release(root: &Path, release: &str) -> Option<Kernel> {
     in_root(root).into_iter().find(|kernel| kernel.release == release)
 }
 
-/// Returns the kernels below a root folder: lib/modules/RELEASE with a readable boot/vmlinuz-RELEASE, or with its own
-/// vmlinuz (in Debian's packages since 6.19, in other distributions' for longer).
+/// Returns the kernels below a root folder: each lib/modules/RELEASE for which there is a readable
+/// boot/vmlinuz-RELEASE, or which contains a vmlinuz (in Debian's packages since 6.19, in other distributions' for
+/// longer).
 pub(crate) fn in_root(root: &Path) -> Vec<Kernel> {
     let mut kernels = Vec::new();
     // Debian moved its modules below usr/ in 2024.

@@ -88,7 +88,7 @@ pub use tools::find as find_program;
 
 use identity::Components;
 use initramfs::Archive;
-use probe::AsHashed;
+use probe::HashedFile;
 use vmlinux::Bootable;
 
 /// The options of a lab.
@@ -113,7 +113,7 @@ pub struct Lab {
     /// The request that distinguishes the kernel from other builds of its release, if any.
     request: Option<String>,
     modules: Modules,
-    boots: Arc<Bootable>,
+    bootable: Arc<Bootable>,
 }
 
 /// The parts of a guest.
@@ -121,7 +121,7 @@ pub struct Lab {
 pub struct Parts {
     /// The agent's file, which becomes /init.
     pub agent: PathBuf,
-    /// Programs such as `mke2fs`, from PATH or the administrator's folders, with their libraries.
+    /// Programs such as `mke2fs`, from PATH or the sbin folders, with their libraries.
     pub tools: Vec<String>,
     /// Programs that run on the host but affect the result: the check of a file system. They are looked up on the host
     /// and are part of the identity.
@@ -140,10 +140,10 @@ pub struct Parts {
 #[derive(Debug)]
 pub struct Guest {
     qemu: PathBuf,
-    boots: Arc<Bootable>,
+    bootable: Arc<Bootable>,
     initramfs: File,
     /// The files that runs open by name, with their state when they were hashed.
-    files: Vec<AsHashed>,
+    files: Vec<HashedFile>,
     /// The snapshots used so far, by key.
     snapshots: Mutex<BTreeMap<String, Arc<Snapshot>>>,
     cpu: CpuPlan,
@@ -163,8 +163,8 @@ impl Lab {
         let qemu = probe_qemu(options.qemu.as_deref())?;
         let kernel = kernel::find(options.kernel.as_deref(), &options.cache, options.offline, say)?;
         let modules = Modules::of(&kernel)?;
-        let boots = Arc::new(vmlinux::of(&kernel, &options.cache)?);
-        Ok(Lab { qemu, kernel, request: None, modules, boots })
+        let bootable = Arc::new(vmlinux::of(&kernel, &options.cache)?);
+        Ok(Lab { qemu, kernel, request: None, modules, bootable })
     }
 
     /// Returns the kernel's release, as in `uname -r`.
@@ -192,7 +192,7 @@ impl Lab {
     /// # Errors
     /// [`LabError::NoKvm`].
     pub fn probe_kvm(&self) -> Result<(), LabError> {
-        kvm::probe(&self.qemu.path, &self.boots.file).map_err(LabError::NoKvm)
+        kvm::probe(&self.qemu.path, &self.bootable.file).map_err(LabError::NoKvm)
     }
 
     /// Returns the kernel's files.
@@ -215,9 +215,9 @@ impl Lab {
     /// # Errors
     /// [`LabError`] for a missing tool, library or module.
     pub fn prepare(&self, parts: &Parts) -> Result<Guest, LabError> {
-        let (release, boots) = (&self.kernel.release, &self.boots.sha256);
+        let (release, kernel_sha256) = (&self.kernel.release, &self.bootable.sha256);
         let mut components =
-            identity::of_machine(&self.qemu, release, boots, &parts.cpu, &parts.words);
+            identity::of_machine(&self.qemu, release, kernel_sha256, &parts.cpu, &parts.words);
         if let Some(origin) = build::origin(&self.kernel.modules) {
             components.insert("kernel build".into(), origin);
         }
@@ -250,7 +250,7 @@ impl Lab {
         components.extend(builds.map(|(name, origin)| (format!("module build {name}"), origin)));
         let mut files = self.qemu.files.clone();
         for tool in &parts.host_tools {
-            let (file, contents) = AsHashed::read(&tools::find(tool)?)?;
+            let (file, contents) = HashedFile::read(&tools::find(tool)?)?;
             identity::add_file(&mut components, format!("host tool {tool}"), &contents);
             files.push(file);
         }
@@ -281,7 +281,7 @@ impl Lab {
         archive: &Archive,
         mut components: Components,
         parts: &Parts,
-        (modules, files): (Vec<Module>, Vec<AsHashed>),
+        (modules, files): (Vec<Module>, Vec<HashedFile>),
     ) -> Result<Guest, LabError> {
         let bytes = archive.bytes();
         identity::add_file(&mut components, "initramfs".into(), &bytes);
@@ -290,7 +290,7 @@ impl Lab {
             .map_err(LabError::io("create", memory))?;
         Ok(Guest {
             qemu: self.qemu.path.clone(),
-            boots: Arc::clone(&self.boots),
+            bootable: Arc::clone(&self.bootable),
             initramfs,
             files,
             snapshots: Mutex::default(),
@@ -324,7 +324,7 @@ impl Guest {
         job: &[u8],
         watch: &mut dyn FnMut(&Progress) -> Watch,
     ) -> Result<Finished, RunError> {
-        run::run(self.boots(), machine, None, job, watch)
+        run::run(self.boot_config(), machine, None, job, watch)
     }
 
     /// Profiles one job: counts executed instructions by the code of the guest's kernel, and calls `on_begun` at the
@@ -340,7 +340,7 @@ impl Guest {
         (code, on_begun): (&Code, StageCallback<'_>),
         watch: &mut dyn FnMut(&Progress) -> Watch,
     ) -> Result<Finished, RunError> {
-        run::profile(self.boots(), machine, snapshot, job, Some((code, on_begun)), watch)
+        run::profile(self.boot_config(), machine, snapshot, job, Some((code, on_begun)), watch)
     }
 
     /// Returns the bytes of the kernel image that the guest boots.
@@ -348,8 +348,8 @@ impl Guest {
     /// # Errors
     /// The error of read(2).
     pub fn kernel_image(&self) -> io::Result<Vec<u8>> {
-        let mut image = vec![0; self.boots.file.metadata()?.len() as usize];
-        self.boots.file.read_exact_at(&mut image, 0)?;
+        let mut image = vec![0; self.bootable.file.metadata()?.len() as usize];
+        self.bootable.file.read_exact_at(&mut image, 0)?;
         Ok(image)
     }
 
@@ -369,10 +369,10 @@ impl Guest {
         job: &[u8],
         now: &mut dyn FnMut(&Progress) -> bool,
     ) -> Result<Cut, RunError> {
-        run::cut(self.boots(), machine, job, now)
+        run::cut(self.boot_config(), machine, job, now)
     }
 
-    /// Returns a snapshot of this guest, booted on such a machine and without a job: from `cache`, or a new one, which
+    /// Returns a snapshot of this guest, booted on this machine and without a job: from `cache`, or a new one, which
     /// takes as long as a boot; `say` then receives a message, and `watch` may stop it. A cached snapshot is read and
     /// hashed once; all runs from it read the same open file.
     ///
@@ -394,18 +394,20 @@ impl Guest {
         let watch = RefCell::new(watch);
         let mut go_on = || watch.borrow_mut()(&NOTHING_YET) == Watch::GoOn;
         let snapshot = snapshot::get(&snapshot::file_cache(cache), &key, &mut go_on, |file| {
-            // Guests differ by what their file systems need, so that a command may need several snapshots.
+            // Guests differ in the components that their file systems need, so a command may need several snapshots.
             let is_first = !SAID.swap(true, Ordering::Relaxed);
             let a = if is_first { "a guest" } else { "a further kind of guest" };
             say(&format!("booting {a} once to save a snapshot (--boot snapshot)"));
-            run::save(self.boots(), machine, file, &mut |progress| watch.borrow_mut()(progress))
+            run::save(self.boot_config(), machine, file, &mut |progress| {
+                watch.borrow_mut()(progress)
+            })
         })?;
         Ok(Arc::clone(used().entry(key).or_insert(Arc::new(snapshot))))
     }
 
-    /// Returns the disks that a job makes ([`fsdyno_record::job::Task::Prepare`]) in this guest on such a machine: from
-    /// `cache`, or made now by a guest that boots or resumes like the trial's own guest. The job's text and the guest's
-    /// identity form their key.
+    /// Returns the disks that a job creates ([`fsdyno_record::job::Task::Prepare`]) in this guest on this machine,
+    /// either from `cache` or created now by a guest that boots or resumes like the trial's own guest. The job's text
+    /// and the guest's identity form their key.
     ///
     /// # Errors
     /// [`RunError`]; in any case, QEMU has ended. A job that fails to make them is not an error: its report contains
@@ -423,8 +425,11 @@ impl Guest {
         identity::add_file(&mut inputs, "job".into(), job);
         let watch = RefCell::new(watch);
         let mut go_on = || watch.borrow_mut()(&NOTHING_YET) == Watch::GoOn;
-        let mut run =
-            || run::run(self.boots(), machine, snapshot, job, &mut |seen| watch.borrow_mut()(seen));
+        let mut run = || {
+            run::run(self.boot_config(), machine, snapshot, job, &mut |seen| {
+                watch.borrow_mut()(seen)
+            })
+        };
         image::get(&image::file_cache(cache), &identity::lab_id(&inputs), &mut go_on, &mut run)
     }
 
@@ -439,7 +444,7 @@ impl Guest {
         job: &[u8],
         watch: &mut dyn FnMut(&Progress) -> Watch,
     ) -> Result<Finished, RunError> {
-        run::run(self.boots(), machine, Some(snapshot), job, watch)
+        run::run(self.boot_config(), machine, Some(snapshot), job, watch)
     }
 
     /// Returns the components of the identity of this guest when it resumes from a snapshot.
@@ -449,10 +454,10 @@ impl Guest {
         components
     }
 
-    fn boots(&self) -> run::BootConfig<'_> {
+    fn boot_config(&self) -> run::BootConfig<'_> {
         run::BootConfig {
             program: &self.qemu,
-            kernel: &self.boots.file,
+            kernel: &self.bootable.file,
             initramfs: &self.initramfs,
             files: &self.files,
             cpu: &self.cpu,

@@ -201,7 +201,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn cleared_lists_are_gone_with_what_apt_keeps() {
+    fn clearing_removes_the_lists_and_the_files_that_apt_keeps() {
         let folder = tempfile::tempdir().unwrap();
         let cache = Cache::at(folder.path()).unwrap();
         keep(&cache, &list(&SPLIT), Duration::ZERO);
@@ -217,7 +217,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn lists_are_recent_for_a_day_and_say_how_old_they_are() {
+    fn lists_are_recent_for_a_day_and_report_their_age() {
         let folder = tempfile::tempdir().unwrap();
         let cache = Cache::at(folder.path()).unwrap();
         assert_eq!(Lists::cached(Archive::Debian, &cache).unwrap(), None);
@@ -240,14 +240,14 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn a_list_that_was_altered_or_is_of_other_suites_is_not_used() {
+    fn an_altered_list_or_one_of_other_suites_is_not_used() {
         let packages = Packages::read(&list(&SPLIT));
-        let whole = text(7, "deb x\n", &packages);
-        assert_eq!(read(&whole, "deb x\n"), Some((7, packages)));
-        assert_eq!(read(&whole, "deb y\n"), None);
-        assert_eq!(read(&whole[..whole.len() - 20], "deb x\n"), None);
+        let stored = text(7, "deb x\n", &packages);
+        assert_eq!(read(&stored, "deb x\n"), Some((7, packages)));
+        assert_eq!(read(&stored, "deb y\n"), None);
+        assert_eq!(read(&stored[..stored.len() - 20], "deb x\n"), None);
         for (from, to) in [("5e\n", "5f\n"), ("7\n", "8\n"), ("-base-", "-bass-")] {
-            let (hash, rest) = whole.split_once('\n').unwrap();
+            let (hash, rest) = stored.split_once('\n').unwrap();
             let altered = rest.replacen(from, to, 1);
             assert_ne!(altered, rest);
             assert_eq!(read(&format!("{hash}\n{altered}"), "deb x\n"), None, "{from}");

@@ -38,7 +38,7 @@ pub struct Machine {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DiskRegion {
     /// The addressable size; rounded up to a power of two for a PCI region. It takes space on the host only
-    /// as it is written.
+    /// where it has been written.
     pub region: Bytes,
     /// The method of attachment.
     pub attach: Attach,

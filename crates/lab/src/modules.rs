@@ -124,7 +124,7 @@ impl Modules {
     }
 
     /// Reports whether [`Modules::resolve`] accepts a name from the catalog.
-    pub fn takes(&self, name: &str) -> bool {
+    pub fn accepts(&self, name: &str) -> bool {
         name.ends_with('?') || self.has(name)
     }
 

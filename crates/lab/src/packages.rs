@@ -13,7 +13,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use fsdyno_filesystem::catalog;
 
 use crate::archive::UBUNTU_KEYS;
-use crate::release::{begins, by_version};
+use crate::release::{by_version, has_prefix};
 use crate::series::Series;
 
 /// The metapackages; the first image that one of them depends on is the distribution's default kernel.
@@ -88,17 +88,17 @@ impl Packages {
     /// Returns the kernel that the distribution's metapackage depends on.
     pub fn default_kernel(&self) -> Option<KernelPackages> {
         let metas = META_PACKAGES.iter().filter_map(|meta| self.0.get(*meta));
-        let mut wanted = metas.flat_map(|meta| clauses(&meta.depends)).flatten();
-        self.kernel(wanted.find_map(|wanted| release_of(wanted.name))?)
+        let mut dependency = metas.flat_map(|meta| clauses(&meta.depends)).flatten();
+        self.kernel(dependency.find_map(|dependency| release_of(dependency.name))?)
     }
 
-    /// Returns the newest kernel whose release begins with `wish`, preferably one with all its packages in the list.
-    pub fn newest(&self, wish: &str) -> Option<KernelPackages> {
-        let fits = self.releases().filter(|release| begins(release, wish));
+    /// Returns the newest kernel whose release begins with `request`, preferably one with all its packages in the list.
+    pub fn newest(&self, request: &str) -> Option<KernelPackages> {
+        let fits = self.releases().filter(|release| has_prefix(release, request));
         let kernels = fits.filter_map(|release| self.kernel(release));
         kernels.max_by(|a, b| {
-            let is_whole = |kernel: &KernelPackages| kernel.missing.is_empty();
-            is_whole(a).cmp(&is_whole(b)).then(by_version(&a.release, &b.release))
+            let is_complete = |kernel: &KernelPackages| kernel.missing.is_empty();
+            is_complete(a).cmp(&is_complete(b)).then(by_version(&a.release, &b.release))
         })
     }
 
@@ -116,9 +116,9 @@ impl Packages {
     /// Returns the kernels with all their packages in the list, newest first.
     pub fn complete_kernels(&self) -> Vec<KernelPackages> {
         let kernels = self.releases().filter_map(|release| self.kernel(release));
-        let mut whole: Vec<_> = kernels.filter(|kernel| kernel.missing.is_empty()).collect();
-        whole.sort_by(|a, b| by_version(&b.release, &a.release));
-        whole
+        let mut complete: Vec<_> = kernels.filter(|kernel| kernel.missing.is_empty()).collect();
+        complete.sort_by(|a, b| by_version(&b.release, &a.release));
+        complete
     }
 
     fn releases(&self) -> impl Iterator<Item = &str> {
@@ -140,8 +140,8 @@ impl Packages {
                 match needed {
                     Ok(package) if packages.contains(&package) => {}
                     Ok(package) => packages.push(package),
-                    Err(wanted) if missing.contains(&wanted) => {}
-                    Err(wanted) => missing.push(wanted),
+                    Err(dependency) if missing.contains(&dependency) => {}
+                    Err(dependency) => missing.push(dependency),
                 }
             }
             at += 1;
@@ -153,42 +153,44 @@ impl Packages {
     /// Returns the dependencies of a package that have a release in their names: for each, the package, or the text of
     /// the dependency if no package satisfies it.
     fn needed(&self, package: &Package, release: &str) -> Vec<Result<&Package, String>> {
-        let own = clauses(&package.depends).filter_map(|clause| {
-            let own = clause.into_iter().filter(|wanted| wanted.name.contains(release));
-            Some(own.collect::<Vec<_>>()).filter(|own| !own.is_empty())
+        let relevant = clauses(&package.depends).filter_map(|clause| {
+            let relevant =
+                clause.into_iter().filter(|dependency| dependency.name.contains(release));
+            Some(relevant.collect::<Vec<_>>()).filter(|relevant| !relevant.is_empty())
         });
-        own.map(|alternatives| {
-            let existing = alternatives.iter().find_map(|wanted| {
-                self.0.get(wanted.name).filter(|found| wanted.takes(&found.version))
-            });
-            existing.ok_or_else(|| alternatives[0].text.to_string())
-        })
-        .collect()
+        relevant
+            .map(|alternatives| {
+                let existing = alternatives.iter().find_map(|dependency| {
+                    self.0.get(dependency.name).filter(|found| dependency.accepts(&found.version))
+                });
+                existing.ok_or_else(|| alternatives[0].text.to_string())
+            })
+            .collect()
     }
 }
 
 /// A dependency: `linux-modules-7.3.4+deb13-amd64 (= 7.3.4-1~bpo13+1)`.
 #[derive(Clone, Copy)]
-struct Wanted<'a> {
+struct Dependency<'a> {
     text: &'a str,
     name: &'a str,
 }
 
-impl Wanted<'_> {
+impl Dependency<'_> {
     /// Reports whether a version satisfies the dependency. Packages of one kernel depend on one exact version of each
     /// other, or on any version.
-    fn takes(&self, version: &str) -> bool {
+    fn accepts(&self, version: &str) -> bool {
         let exact = self.text.split_once("(= ").and_then(|(_, rest)| rest.strip_suffix(')'));
         exact.is_none_or(|exact| exact == version)
     }
 }
 
 /// Parses a list of dependencies, each with its alternatives.
-fn clauses(depends: &str) -> impl Iterator<Item = Vec<Wanted<'_>>> {
+fn clauses(depends: &str) -> impl Iterator<Item = Vec<Dependency<'_>>> {
     depends.split(',').map(|clause| {
         let alternatives = clause.split('|').map(str::trim);
         let name = |text: &'_ str| text.find([' ', ':', '(']).unwrap_or(text.len());
-        alternatives.map(|text| Wanted { text, name: &text[..name(text)] }).collect()
+        alternatives.map(|text| Dependency { text, name: &text[..name(text)] }).collect()
     })
 }
 
@@ -210,8 +212,10 @@ fn package(stanza: &str) -> Package {
 
 /// Reports whether an image package only depends on that of a release: linux-image-6.12-amd64 of Debian's backports.
 fn is_metapackage(package: &Package) -> bool {
-    let other = |wanted: &Wanted<'_>| wanted.name.starts_with(IMAGE) && wanted.name != package.name;
-    clauses(&package.depends).flatten().any(|wanted| other(&wanted))
+    let other = |dependency: &Dependency<'_>| {
+        dependency.name.starts_with(IMAGE) && dependency.name != package.name
+    };
+    clauses(&package.depends).flatten().any(|dependency| other(&dependency))
 }
 
 /// Returns the release of an image package such as `linux-image-6.1.0-56-amd64`; none for its -dbg, -unsigned, -rt-
@@ -262,7 +266,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn the_default_kernel_is_what_the_meta_package_depends_on() {
+    fn the_default_kernel_is_the_one_that_the_metapackage_depends_on() {
         let debian = list(&[
             ("linux-image-amd64", "linux-image-6.1.0-56-amd64 (= 1)"),
             ("linux-image-6.1.0-56-amd64", "kmod, linux-base (>= 4.3~), initramfs-tools"),
@@ -296,13 +300,17 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn a_kernel_in_several_packages_is_all_that_its_image_depends_on() {
+    fn a_kernel_in_several_packages_includes_all_that_its_image_depends_on() {
         let split = Packages::read(&list(&SPLIT));
         let kernel = split.newest("7").unwrap();
         assert_eq!(kernel.release, "7.3.4+deb13-amd64");
         assert_eq!(names(Some(kernel)), SPLIT.map(|(name, _)| name));
-        assert_eq!(split, Packages::read(&split.list()), "a list survives its own text");
-        // Unknown kinds of names; and of two alternatives, the one that exists.
+        assert_eq!(
+            split,
+            Packages::read(&split.list()),
+            "a list is unchanged by formatting and parsing"
+        );
+        // Package names of unknown kinds are included, and of two alternatives the one that exists.
         let other = list(&[
             ("linux-image-9.0-amd64", "linux-a-9.0-amd64 | linux-b-9.0-amd64:amd64 (>= 1)"),
             ("linux-b-9.0-amd64", "linux-c-9.0-amd64-fs"),
@@ -330,7 +338,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn an_image_whose_modules_are_gone_is_passed_over_for_an_older_whole_kernel() {
+    fn an_older_complete_kernel_is_preferred_to_an_image_whose_modules_are_gone() {
         let mut packages: Vec<_> = SPLIT.to_vec();
         packages.push(("linux-image-7.9.1-amd64", "linux-modules-7.9.1-amd64 (= 1)"));
         packages.push(("linux-image-7.10.1-amd64", "linux-modules-7.10.1-amd64 (= 2)"));
@@ -356,7 +364,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn the_newest_plain_image_that_fits_is_taken() {
+    fn the_newest_plain_image_that_matches_is_chosen() {
         let names = [
             "linux-image-6.1.0-9-amd64",
             "linux-image-6.1.0-56-amd64",
@@ -369,16 +377,16 @@ pub(crate) mod tests {
             "linux-image-6.1-amd64-x",
         ];
         let packages = Packages::read(&list(&names.map(|name| (name, ""))));
-        let newest = |wish| packages.newest(wish).map(|kernel| kernel.release);
+        let newest = |request| packages.newest(request).map(|kernel| kernel.release);
         assert_eq!(newest("6.1").as_deref(), Some("6.1.0-56-amd64"));
         assert_eq!(newest("6.12").as_deref(), Some("6.12.12+bpo-amd64"));
         assert_eq!(newest("7"), None);
         assert_eq!(newest("6.13").as_deref(), Some("6.13-rc7-amd64"));
         assert_eq!(packages.series(), "6.1, 6.12, 6.13");
-        let whole: Vec<String> =
+        let complete: Vec<String> =
             packages.complete_kernels().into_iter().map(|it| it.release).collect();
         let expected = ["6.13-rc7-amd64", "6.12.12+bpo-amd64", "6.1.0-56-amd64", "6.1.0-9-amd64"];
-        assert_eq!(whole, expected);
+        assert_eq!(complete, expected);
         let unchecked = list(&[(names[0], "")]).replace("SHA256: 5e\n", "");
         assert_eq!(Packages::read(&unchecked).newest("6.1"), None);
     }

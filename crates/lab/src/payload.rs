@@ -48,7 +48,7 @@ const FORMATS: &[(&str, &[u8], Unpack)] = &[
     ("lz4", b"\x02\x21\x4c\x18", unpack_lz4),
 ];
 
-/// Returns the ELF kernel in `image`, which is a bzImage or an ELF kernel already.
+/// Returns the ELF kernel in `image`, which is a bzImage or already an ELF kernel.
 ///
 /// # Errors
 /// [`PayloadError`] if the image is neither of these, is truncated, or has an unknown compression.
@@ -214,7 +214,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn the_note_of_the_entry_is_found() {
+    fn the_note_with_the_entry_point_is_found() {
         assert!(has_pvh_entry(&pvh_kernel()));
         assert!(!has_pvh_entry(KERNEL) && !has_pvh_entry(&pvh_kernel()[..130]));
     }

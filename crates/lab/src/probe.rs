@@ -25,28 +25,28 @@ pub struct Qemu {
     /// Hashes (SHA-256) of the firmware files that a guest executes, by name.
     pub firmware: BTreeMap<String, String>,
     /// The program and all firmware files.
-    pub(crate) files: Vec<AsHashed>,
+    pub(crate) files: Vec<HashedFile>,
 }
 
-/// A file as it was when it was hashed. It is opened again by name later and may have been replaced by then: a package
-/// may be upgraded during a run.
+/// A file in the state in which it was hashed. It is opened again by name later and may have been replaced by then: a
+/// package may be upgraded during a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct AsHashed {
+pub(crate) struct HashedFile {
     pub path: PathBuf,
     /// Device, inode, size, and time of last change in seconds and nanoseconds.
     stamp: (u64, u64, u64, i64, i64),
 }
 
-impl AsHashed {
+impl HashedFile {
     /// Reads a file.
-    pub fn read(path: &Path) -> Result<(AsHashed, Vec<u8>), LabError> {
+    pub fn read(path: &Path) -> Result<(HashedFile, Vec<u8>), LabError> {
         let read = || -> io::Result<_> {
             let mut file = File::open(path)?;
             // Before reading, so that a change during the read is detected.
             let stamp = stamp(&file.metadata()?);
             let mut bytes = Vec::new();
             file.read_to_end(&mut bytes)?;
-            Ok((AsHashed { path: path.into(), stamp }, bytes))
+            Ok((HashedFile { path: path.into(), stamp }, bytes))
         };
         read().map_err(LabError::io("read", path))
     }
@@ -70,8 +70,8 @@ const FIRMWARE: &[&str] = &["bios-256k.bin", "kvmvapic.bin", "pvh.bin", "linuxbo
 /// # Errors
 /// [`LabError::NoQemu`] if there is none; [`LabError::WrongQemu`] if it does not run, or lacks the machine
 /// type, the emulation, or its firmware.
-pub fn probe_qemu(given: Option<&Path>) -> Result<Qemu, LabError> {
-    let path = match given {
+pub fn probe_qemu(requested: Option<&Path>) -> Result<Qemu, LabError> {
+    let path = match requested {
         Some(path) if path.is_file() => path.to_path_buf(),
         Some(path) => return Err(LabError::NoQemu(format!("{} is not a file", path.display()))),
         None => tools::find("qemu-system-x86_64").map_err(|_| {
@@ -97,14 +97,14 @@ pub fn probe_qemu(given: Option<&Path>) -> Result<Qemu, LabError> {
     let folders: Vec<PathBuf> = folders.lines().map(PathBuf::from).collect();
     let (mut firmware, mut files) = (BTreeMap::new(), Vec::new());
     for (name, found) in firmware_in(&folders).map_err(&wrong)? {
-        let (file, bytes) = AsHashed::read(&found)?;
+        let (file, bytes) = HashedFile::read(&found)?;
         firmware.insert(name, sha256_hex(&bytes));
         files.push(file);
     }
     // If QEMU is built with modules, the emulation is one of them.
     let mut program = Vec::new();
     for part in [Some(path.clone()), tcg_module()].iter().flatten() {
-        let (file, bytes) = AsHashed::read(part)?;
+        let (file, bytes) = HashedFile::read(part)?;
         program.extend(bytes);
         files.push(file);
     }

@@ -1,4 +1,5 @@
-//! The files of fsdyno's programs: their bytes for an identity, without what only names the build, and their sections.
+//! The files of fsdyno's programs: their bytes for an identity, excluding the sections that name the build, and their
+//! sections.
 
 use std::path::Path;
 
@@ -49,20 +50,20 @@ mod tests {
     static STAMP: [u8; 8] = *b"7d48d33+";
 
     #[test]
-    fn what_names_the_build_is_blank_and_nothing_else_changes() {
-        let whole = std::fs::read("/proc/self/exe").unwrap();
-        let at = Elf::parse(&whole).unwrap().section_range(build::SECTION).unwrap().unwrap();
-        assert_eq!(whole[at.clone()], STAMP);
-        let mut other = whole.clone();
+    fn the_sections_that_name_the_build_are_zeroed_and_nothing_else_changes() {
+        let bytes = std::fs::read("/proc/self/exe").unwrap();
+        let at = Elf::parse(&bytes).unwrap().section_range(build::SECTION).unwrap().unwrap();
+        assert_eq!(bytes[at.clone()], STAMP);
+        let mut other = bytes.clone();
         other[at.clone()].copy_from_slice(b"0a1b2c3d");
-        let blank = without_build(whole.clone()).unwrap();
+        let blank = without_build(bytes.clone()).unwrap();
         assert_eq!(blank, without_build(other).unwrap());
         assert_eq!(blank[at.clone()], [0; 8]);
-        let build_id = Elf::parse(&whole).unwrap().section_range(OF_A_BUILD[1]).unwrap();
+        let build_id = Elf::parse(&bytes).unwrap().section_range(OF_A_BUILD[1]).unwrap();
         let named = |index: usize| {
             at.contains(&index) || build_id.as_ref().is_some_and(|id| id.contains(&index))
         };
-        let changed = (0..whole.len()).filter(|index| whole[*index] != blank[*index]);
+        let changed = (0..bytes.len()).filter(|index| bytes[*index] != blank[*index]);
         assert_eq!(changed.filter(|index| !named(*index)).count(), 0);
         assert_eq!(without_build(b"#!/bin/sh".to_vec()), Err(ElfError::NotElf));
     }

@@ -31,18 +31,18 @@ pub const MACHINE_ARGUMENTS: &[(&str, &str, &str)] = &[
 ];
 
 /// Returns QEMU's instruction clock for a CPU, which is also part of the identity: an instruction takes
-/// 2^shift ns. It cannot take less time than 1 ns; see [`faster`].
+/// 2^shift ns. It cannot take less time than 1 ns; see [`clock_parameter`].
 pub fn clock(cpu: &CpuPlan) -> String {
     format!("shift={},sleep=off", cpu.shift())
 }
 
-/// Returns the parameters for a kernel whose clock runs at a speed different from QEMU's; `None` for other kernels.
+/// Returns the parameter for a kernel whose clock runs at a speed different from QEMU's; `None` for other kernels.
 ///
 /// The guest's own clock is slowed down: QEMU's time stamp counter advances by one per instruction, and the
 /// kernel assumes k per nanosecond. Clocks, timers, delays and CPU accounting of Linux all use that counter.
 /// The hpet that wakes the kernel still counts QEMU's time: it fires too early by a factor of k, and is set
 /// again for the remainder. With a processor profile, the hpet is slowed down as well ([`crate::processor`]).
-fn faster(cpu: &CpuPlan) -> Option<String> {
+fn clock_parameter(cpu: &CpuPlan) -> Option<String> {
     cpu.instructions_per_us_of_own_clock().map(|per_us| format!("tsc_early_khz={}", per_us * 1000))
 }
 
@@ -76,7 +76,7 @@ pub const KERNEL_PARAMETERS: &[(&str, &str)] = &[
 pub fn kernel_command_line(cpu: &CpuPlan, more: &str) -> String {
     let words = KERNEL_PARAMETERS.iter().map(|(word, _)| word.to_string());
     let more = (!more.is_empty()).then(|| more.to_string());
-    let words: Vec<String> = words.chain(faster(cpu)).chain(more).collect();
+    let words: Vec<String> = words.chain(clock_parameter(cpu)).chain(more).collect();
     format!("{} -- {}", words.join(" "), INIT_ARGUMENTS.join(" "))
 }
 

@@ -1,5 +1,5 @@
 //! A client of QEMU's control protocol (QMP), as far as snapshots need it: commands, their responses, and
-//! passing of open files.
+//! the passing of open files.
 //!
 //! The protocol (docs/interop/qmp-spec of QEMU) has one JSON object per line: first a greeting, then a `return` or
 //! `error` for each command; events may come in between.
@@ -15,7 +15,7 @@ use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg}
 use serde_json::{Value, json};
 
 /// The time limit for QEMU's response to a command; it normally responds within milliseconds.
-const ANSWER: Duration = Duration::from_secs(60);
+const RESPONSE_LIMIT: Duration = Duration::from_secs(60);
 
 /// A connection to one QEMU process.
 #[derive(Debug)]
@@ -30,7 +30,7 @@ impl Qmp {
     /// # Errors
     /// Those of [`Qmp::command`].
     pub fn start(stream: UnixStream) -> io::Result<Qmp> {
-        stream.set_read_timeout(Some(ANSWER))?;
+        stream.set_read_timeout(Some(RESPONSE_LIMIT))?;
         let lines = BufReader::new(stream.try_clone()?);
         let mut qmp = Qmp { stream, lines };
         qmp.line()?;
@@ -52,7 +52,7 @@ impl Qmp {
     ///
     /// # Errors
     /// Those of [`Qmp::command`].
-    pub fn hand_over(&mut self, file: &File, name: &str) -> io::Result<()> {
+    pub fn pass_file(&mut self, file: &File, name: &str) -> io::Result<()> {
         let line = json!({ "execute": "getfd", "arguments": { "fdname": name } }).to_string();
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
         let mut control = SendAncillaryBuffer::new(&mut space);
@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn a_qemu_that_is_gone_is_an_error() {
+    fn a_qemu_that_has_ended_is_an_error() {
         let (ours, theirs) = UnixStream::pair().unwrap();
         drop(theirs);
         assert_eq!(Qmp::start(ours).unwrap_err().kind(), io::ErrorKind::UnexpectedEof);
@@ -137,7 +137,7 @@ mod tests {
         let mut qmp = Qmp::start(ours).unwrap();
         let mut received = [0; 4096];
         let _ = std::io::Read::read(&mut (&theirs), &mut received).unwrap();
-        qmp.hand_over(&tempfile::tempfile().unwrap(), "snapshot").unwrap();
+        qmp.pass_file(&tempfile::tempfile().unwrap(), "snapshot").unwrap();
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
         let mut control = RecvAncillaryBuffer::new(&mut space);
         let mut bytes = [io::IoSliceMut::new(&mut received)];

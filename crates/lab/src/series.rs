@@ -88,7 +88,7 @@ mod tests {
     }
 
     #[test]
-    fn a_range_has_both_ends_and_may_lack_one() {
+    fn a_range_includes_its_ends_and_either_may_be_omitted() {
         assert_eq!(inside("all"), ["5.10", "6.1", "6.12", "7.3"]);
         assert_eq!(inside("6.1..6.12"), ["6.1", "6.12"]);
         assert_eq!(inside("6.2.."), ["6.12", "7.3"]);

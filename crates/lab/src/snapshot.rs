@@ -64,13 +64,14 @@ pub fn get(
     go_on: &mut dyn FnMut() -> bool,
     mut make: impl FnMut(&File) -> Result<u64, RunError>,
 ) -> Result<Snapshot, RunError> {
-    let (file, sha256) = files.get(key, go_on, &mut |file| make_right(file, &mut make))?;
+    let (file, sha256) =
+        files.get(key, go_on, &mut |file| make_until_clock_is_right(file, &mut make))?;
     Ok(Snapshot { file, sha256 })
 }
 
 /// Makes a snapshot, repeatedly if necessary, until its clock is right. The last attempt is used in any case; if its
 /// clock is wrong, its hash is different.
-fn make_right(
+fn make_until_clock_is_right(
     file: &File,
     make: &mut dyn FnMut(&File) -> Result<u64, RunError>,
 ) -> Result<(), RunError> {
@@ -95,7 +96,7 @@ struct Contents {
 
 /// Changes the file so that a new machine can load it.
 fn make_loadable(file: &File) -> io::Result<()> {
-    for at in vmstate::placed(mapped(file)?.as_ref()).unwrap_or_default() {
+    for at in vmstate::pci_addresses(mapped(file)?.as_ref()).unwrap_or_default() {
         file.write_all_at(&[0; 8], at as u64)?;
     }
     Ok(())
@@ -128,7 +129,7 @@ mod tests {
     }
 
     fn never(_: &File) -> Result<u64, RunError> {
-        panic!("it was made again")
+        panic!("it was created again")
     }
 
     fn text(snapshot: &Snapshot) -> String {

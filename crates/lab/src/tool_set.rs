@@ -66,7 +66,7 @@ pub(crate) fn program_in(root: &Path, tool: &str) -> Option<PathBuf> {
 }
 
 /// Returns the text of a launcher, which starts a program with the loader and the libraries of its root. The text names
-/// the packages, so that its hash changes with them, but no folder of the host.
+/// the packages, so that its hash changes with them; it names no folder of the host.
 pub(crate) fn launcher(program: &Path, packages: &str) -> String {
     let program = program.display();
     format!(

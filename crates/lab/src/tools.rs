@@ -29,9 +29,9 @@ pub fn find(name: &str) -> Result<PathBuf, LabError> {
     }
     let path = std::env::var_os("PATH").unwrap_or_default();
     let folders = std::env::split_paths(&path);
-    let administrator = ["/usr/local/sbin", "/usr/sbin", "/sbin"].map(PathBuf::from);
+    let sbin = ["/usr/local/sbin", "/usr/sbin", "/sbin"].map(PathBuf::from);
     folders
-        .chain(administrator)
+        .chain(sbin)
         .map(|folder| folder.join(name))
         .find(|path| is_program(path))
         .or_else(|| tool_set::launcher_of(name))
@@ -128,10 +128,10 @@ impl Libraries {
 
     /// Finds a library: first in the root, then in the order of ld.so(8): the program's own folders, the cache, the
     /// standard folders.
-    fn find(&self, soname: &str, own: &[String], user: &Path) -> Result<PathBuf, LabError> {
+    fn find(&self, soname: &str, search: &[String], user: &Path) -> Result<PathBuf, LabError> {
         let real = user.canonicalize().unwrap_or_else(|_| user.to_path_buf());
         let origin = real.parent().unwrap_or(Path::new("/")).to_string_lossy().into_owned();
-        let own = own.iter().map(|folder| {
+        let search = search.iter().map(|folder| {
             PathBuf::from(folder.replace("$ORIGIN", &origin).replace("${ORIGIN}", &origin))
         });
         let cached = self.cached.get(soname).cloned();
@@ -139,7 +139,7 @@ impl Libraries {
         let root = self.root.iter().flat_map(|root| {
             STANDARD_FOLDERS.iter().map(|folder| root.join(folder.trim_start_matches('/')))
         });
-        root.chain(own)
+        root.chain(search)
             .map(|folder| folder.join(soname))
             .chain(cached)
             .chain(standard)
@@ -206,14 +206,14 @@ mod tests {
         };
         let mut files = Files::new();
         add_libraries(&mke2fs, None, &mut files).unwrap();
-        // mke2fs itself needs libext2fs, and that needs libcom_err.
+        // mke2fs itself needs libext2fs, which needs libcom_err.
         for library in ["libext2fs.so.2", "libcom_err.so.2"] {
             assert!(files.keys().any(|path| path.ends_with(library)), "{library}: {files:?}");
         }
     }
 
     #[test]
-    fn programs_of_the_administrator_are_found_without_being_on_the_path() {
+    fn programs_are_found_in_the_sbin_folders_and_by_absolute_path() {
         assert!(find("sh").unwrap().is_absolute());
         let sh = find("sh").unwrap().canonicalize().unwrap();
         assert_eq!(find(sh.to_str().unwrap()).unwrap(), sh);

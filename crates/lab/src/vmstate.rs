@@ -6,7 +6,7 @@
 //! pages of the last block of the previous piece, which is then not named again.
 //!
 //! The format is that of QEMU's migration/savevm.c and migration/ram.c: each section has a type of one byte, a number,
-//! and, if it is the first section of its kind or a whole one, a name; numbers are big-endian.
+//! and, if it is the first section of its kind or a complete one, a name; numbers are big-endian.
 
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -40,7 +40,7 @@ const HOST_CLOCKS: [std::ops::Range<usize>; 2] = [19..27, 35..43];
 /// Returns the positions in the file of the guest addresses of PCI devices' shared memory. A new machine, whose devices
 /// have no addresses before they are loaded, accepts the file only if these 8 bytes are zero; loading a device then
 /// restores its address.
-pub fn placed(file: &[u8]) -> Option<Vec<usize>> {
+pub fn pci_addresses(file: &[u8]) -> Option<Vec<usize>> {
     let mut reader = Reader { bytes: file, at: memory_section(file)? };
     // Type, number, name, instance, version of the first section.
     reader.skip(1 + 4 + RAM.len() as u64 + 8)?;
@@ -253,21 +253,21 @@ mod tests {
     #[test]
     fn the_address_of_a_devices_memory_is_found_and_no_other() {
         let file = saved(1, 1, 7, b"");
-        let at = placed(&file).unwrap();
+        let at = pci_addresses(&file).unwrap();
         let words: Vec<&[u8]> = at.iter().map(|at| &file[*at..at + 8]).collect();
         assert_eq!(words, [(7u64 << 30).to_be_bytes()]);
-        assert_eq!(placed(&file[..40]), None);
+        assert_eq!(pci_addresses(&file[..40]), None);
     }
 
     #[test]
-    fn host_time_and_pieces_are_left_out() {
+    fn host_time_and_pieces_do_not_affect_the_hash() {
         let one = read(&saved(1, 1000, 7, b"rtc")).unwrap();
         assert_eq!(read(&saved(2, 77, 7, b"rtc")).unwrap(), one);
         assert_eq!(one.clock, 42);
     }
 
     #[test]
-    fn a_byte_of_memory_or_of_a_device_makes_another() {
+    fn a_changed_byte_of_memory_or_of_a_device_changes_the_hash() {
         let one = read(&saved(1, 1000, 7, b"rtc"));
         assert!(one.is_some());
         assert_ne!(read(&saved(1, 1000, 8, b"rtc")), one);
@@ -275,7 +275,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_was_cut_or_is_something_else_has_none() {
+    fn a_truncated_file_or_one_in_another_format_has_no_hash() {
         let whole = saved(2, 1, 7, b"");
         assert!((0..whole.len() - 1).all(|end| read(&whole[..end]).is_none()));
         assert_eq!(read(b"anything"), None);

@@ -1,6 +1,6 @@
 //! Boots a real kernel in a real QEMU with a small PID 1 (`init.c`), and tests every way in which a guest can
-//! end. Skipped, with the reason, if QEMU, a kernel or cc is missing; with CI set in the environment that is a
-//! failure.
+//! end. The test is skipped, with the reason, if QEMU, a kernel or cc is missing; if CI is set in the environment, that
+//! is a failure.
 
 // clippy.toml allows unwrap in tests only; the helpers of this file are test code as well.
 #![allow(clippy::unwrap_used)]
@@ -62,7 +62,7 @@ fn go_on(_: &Progress) -> Watch {
     Watch::GoOn
 }
 
-/// Returns our child processes that are QEMUs.
+/// Returns the child processes of this test that run QEMU.
 fn qemus() -> Vec<String> {
     let tasks = std::fs::read_dir("/proc/self/task").unwrap().flatten();
     let children =
@@ -76,7 +76,7 @@ fn qemus() -> Vec<String> {
     pids.filter(is_qemu).map(String::from).collect()
 }
 
-/// One test, so that guests do not compete for processors, and one guest is made for all.
+/// A single test, so that guests do not compete for processors and one guest serves all parts.
 #[test]
 fn every_end_of_a_guest_is_reported() {
     let folder = tempfile::tempdir().unwrap();

@@ -75,7 +75,7 @@ mod tests {
     }
 
     #[test]
-    fn the_names_match_rate_and_round_trip() {
+    fn the_names_match_the_rate_and_the_round_trip_time() {
         let rates = names().map(|name| plan(name).unwrap().bits_per_second / 1_000_000_000);
         assert_eq!(rates.collect::<Vec<_>>(), [1, 10, 25, 1]);
         assert_eq!(plan("wan-20ms").unwrap().round_trip(), Nanos(20_000_000));

@@ -82,7 +82,7 @@ impl Runs {
         &mut self,
         session: &Session<'_>,
     ) -> Result<(Summary, Option<Failure>), Failure> {
-        leftovers::offer();
+        leftovers::report();
         // The requirements of all runs are checked before the first one begins.
         let mut venues = Vec::new();
         for run in &mut self.runs {

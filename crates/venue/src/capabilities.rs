@@ -110,7 +110,7 @@ impl Capabilities {
             };
             return CanRun::no(error.problem, remedy);
         }
-        match kind.modules.iter().find(|module| !modules.takes(module)) {
+        match kind.modules.iter().find(|module| !modules.accepts(module)) {
             None => CanRun::yes(),
             Some(module) => {
                 let command = || fsdyno_lab::build::module_command(module, release);

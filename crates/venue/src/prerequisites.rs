@@ -112,7 +112,7 @@ pub(crate) fn supports(
     modules: Option<&Modules>,
 ) -> bool {
     let loadable = modules.is_some_and(|modules| {
-        kind.modules.iter().all(|module| modules.takes(module)) && !kind.modules.is_empty()
+        kind.modules.iter().all(|module| modules.accepts(module)) && !kind.modules.is_empty()
     });
     is_listed(proc_filesystems, &kind.mount.kind) || loadable
 }

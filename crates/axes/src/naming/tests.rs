@@ -83,7 +83,7 @@ fn rows(plans: &[Plan]) -> Vec<String> {
 }
 
 #[test]
-fn every_axis_has_words_of_its_own_and_nothing_else_is_named() {
+fn every_axis_in_which_rows_differ_is_named_and_nothing_else_is() {
     let journal = |name: &str, size| {
         modelled(|lab| {
             lab.journal = Some(DiskPlan { name: name.into(), spec: "disk".into() });
@@ -225,7 +225,7 @@ fn every_axis_has_words_of_its_own_and_nothing_else_is_named() {
 }
 
 #[test]
-fn what_has_no_disk_is_not_told_from_one_that_has() {
+fn a_row_without_a_disk_is_not_distinguished_by_the_disk() {
     let tmpfs = with(|plan| {
         plan.label = "tmpfs".into();
         plan.medium = MediumPlan::Memory { size: None };
@@ -234,7 +234,7 @@ fn what_has_no_disk_is_not_told_from_one_that_has() {
 }
 
 #[test]
-fn several_axes_stand_in_one_order_and_what_all_share_is_left_out() {
+fn several_axes_are_named_in_a_fixed_order_and_common_values_are_omitted() {
     let kernel = |kernel: &str, disk: &str| {
         let mut plan = in_lab(|lab| lab.kernel = kernel.into());
         plan.medium.modelled_mut().unwrap().disk.name = disk.into();
@@ -255,7 +255,7 @@ fn a_host_is_named_by_the_kernel_that_its_trial_ran_under() {
 }
 
 #[test]
-fn two_hosts_of_one_kernel_are_distinguished_by_their_cpus_and_a_guests_cpu_is_its_labs() {
+fn two_hosts_with_one_kernel_are_distinguished_by_their_cpus_but_guests_are_not() {
     let (here, guest) = (directory("/a").with_hash(), in_lab(|_| {}).with_hash());
     let on = |plan, host_cpu| Subject { host_cpu, ..Subject::from(plan) };
     let names = |a, b| RowNames::of([a, b]).row(b);
@@ -264,7 +264,7 @@ fn two_hosts_of_one_kernel_are_distinguished_by_their_cpus_and_a_guests_cpu_is_i
 }
 
 #[test]
-fn namesakes_of_other_plans_or_labs_get_the_start_of_what_differs() {
+fn equal_names_of_different_plans_or_labs_get_the_start_of_the_differing_hash() {
     let mut other = plan();
     other.medium.modelled_mut().unwrap().disk.spec = "another disk".into();
     let (one, other) = (plan().with_hash(), other.with_hash());
@@ -301,7 +301,7 @@ fn a_workload_is_named_by_its_parameters_and_an_input_by_its_bytes() {
 }
 
 #[test]
-fn what_a_comparison_is_about_is_named_only_where_one_side_has_several() {
+fn the_subject_of_a_comparison_is_named_only_if_one_side_has_several_values() {
     let kernel = |kernel: &str| in_lab(|lab| lab.kernel = kernel.into()).with_hash();
     let (old, new) = (kernel("6.1"), kernel("6.12"));
     let names = RowNames::of_comparison([&old], [&new]);
@@ -334,7 +334,7 @@ fn machines_are_named_and_their_parts_are_not() {
 }
 
 #[test]
-fn a_machine_and_none_are_named_by_the_parts_that_differ() {
+fn rows_with_and_without_a_machine_are_named_by_the_parts_that_differ() {
     let plans = [machine(Some("server"), "nvme", 1), machine(None, "hdd", 1)];
     assert_eq!(rows(&plans), ["ext4, nvme", "ext4, hdd"]);
     // The same parts have the same name, so that older results without a machine can be compared.

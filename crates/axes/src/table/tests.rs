@@ -4,7 +4,7 @@ use super::*;
 use crate::Request;
 
 #[test]
-fn every_value_is_put_where_it_belongs() {
+fn every_value_is_stored_in_its_field() {
     let mut request = Request::default();
     for (key, value) in [("cpu", "1/2"), ("ram", "512M"), ("size", "whole"), ("age", "none")] {
         Axis::of(key).unwrap().put(&mut request, value).unwrap();
@@ -14,7 +14,7 @@ fn every_value_is_put_where_it_belongs() {
         ("1/2", Bytes(512 << 20))
     );
     assert_eq!((request.size, request.ages.as_slice()), (Size::Whole, [None].as_slice()));
-    assert_eq!(request.given, ["cpu", "ram", "size"]);
+    assert_eq!(request.explicit, ["cpu", "ram", "size"]);
     let error = Axis::of("threads").unwrap().check("0").unwrap_err();
     assert_eq!(error, "expected a whole number from 1 to 512");
     assert!(Axis::of("boot").unwrap().check("warm").unwrap_err().contains("cold, snapshot"));

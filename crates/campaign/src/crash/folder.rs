@@ -17,7 +17,7 @@ use crate::files::{make_folder, pretty, write_file};
 use crate::notes::say;
 use crate::store::{lock, replace_locked};
 
-/// The name of the report.
+/// The file name of the report.
 pub const PAGE: &str = crate::store::PAGE;
 
 /// The folder of the findings.
@@ -46,7 +46,7 @@ pub fn check_folder(folder: &Path) -> Result<(), Failure> {
     taken.map_or(Ok(()), |taken| {
         let folder = folder.display();
         Err(Failure::invalid_use(format!(
-            "'{folder}' has {taken} of something else, but no {ROWS_FILE} to resume; give a new folder with --out"
+            "'{folder}' has {taken} from something else, but no {ROWS_FILE} to resume; give a new folder with --out"
         )))
     })
 }
@@ -80,7 +80,7 @@ pub struct ResultFolder {
     path: PathBuf,
     /// The file of the rows; empty before the first row.
     file: File,
-    made: Vec<NewFolder>,
+    created: Vec<NewFolder>,
 }
 
 impl ResultFolder {
@@ -89,12 +89,13 @@ impl ResultFolder {
     /// # Errors
     /// The reason why results cannot be stored there: another run writes to it, or an I/O error.
     pub fn open(path: &Path) -> Result<ResultFolder, Failure> {
-        let made = file::make_folder(path).map_err(|error| Failure::io("create", path, &error))?;
+        let created =
+            file::make_folder(path).map_err(|error| Failure::io("create", path, &error))?;
         let rows = path.join(ROWS_FILE);
         let file =
             file::append(&rows, true).map_err(|error| Failure::io("write", &rows, &error))?;
         lock(&file, path, ROWS_FILE)?;
-        Ok(ResultFolder { path: path.into(), file, made })
+        Ok(ResultFolder { path: path.into(), file, created })
     }
 
     /// Returns true if no row is stored.
@@ -118,15 +119,15 @@ impl ResultFolder {
     /// # Errors
     /// An I/O error.
     pub fn findings(&self, name: &str, row: &Row, deadline: Nanos) -> Result<(), Failure> {
-        let (kept, more) = findings_of(row, deadline, MAX_FINDINGS);
-        for finding in &kept {
+        let (stored, more) = findings_of(row, deadline, MAX_FINDINGS);
+        for finding in &stored {
             let file = format!("{name}-{:04}.json", finding.outcome.cut.number);
             write(&self.path.join(FINDINGS).join(file), &pretty(finding)?)?;
         }
-        if !kept.is_empty() {
-            let (label, all, kept) = (&row.label, kept.len() + more, kept.len());
+        if !stored.is_empty() {
+            let (label, all, stored) = (&row.label, stored.len() + more, stored.len());
             let all = counted(all, "finding");
-            say(&format!("fsdyno: {label}: {all}, {kept} of them in {FINDINGS}/"));
+            say(&format!("fsdyno: {label}: {all}, {stored} of them in {FINDINGS}/"));
         }
         Ok(())
     }
@@ -137,7 +138,7 @@ impl Drop for ResultFolder {
     fn drop(&mut self) {
         if self.is_empty() {
             let _ = file::remove(&self.path.join(ROWS_FILE));
-            for folder in self.made.iter().rev() {
+            for folder in self.created.iter().rev() {
                 let _ = folder.remove();
             }
         }
@@ -270,7 +271,10 @@ mod tests {
         }
         assert_eq!(fs::read_dir(path.parent().unwrap()).unwrap().count(), 1);
         assert!(
-            check_folder(folder.path()).unwrap_err().message.contains("findings of something else")
+            check_folder(folder.path())
+                .unwrap_err()
+                .message
+                .contains("findings from something else")
         );
     }
 
@@ -315,9 +319,9 @@ mod tests {
         from.set_len(8 << 20).unwrap();
         from.write_all_at(b"here", (5 << 20) + 7).unwrap();
         image(&path, from).unwrap();
-        let kept = fs::read(&path).unwrap();
-        assert_eq!((kept.len(), &kept[(5 << 20) + 7..][..4]), (8 << 20, b"here".as_slice()));
-        assert_eq!(kept.iter().filter(|byte| **byte != 0).count(), 4);
+        let copied = fs::read(&path).unwrap();
+        assert_eq!((copied.len(), &copied[(5 << 20) + 7..][..4]), (8 << 20, b"here".as_slice()));
+        assert_eq!(copied.iter().filter(|byte| **byte != 0).count(), 4);
         assert!(fs::metadata(&path).unwrap().blocks() < 1024);
         assert!(check_image(&path).unwrap_err().message.contains("exists"));
         assert!(image(&path, tempfile::tempfile().unwrap()).is_err());
@@ -340,15 +344,15 @@ mod tests {
     #[test]
     fn neither_command_accepts_an_archive() {
         for (name, run, crash) in [
-            (ROWS_FILE, "results of fsdyno crash", "has crash.json of something else"),
+            (ROWS_FILE, "results of fsdyno crash", "has crash.json from something else"),
             (TRIALS, "which is read-only", "results of fsdyno run"),
         ] {
             let folder = tempfile::tempdir().unwrap();
             fs::write(compressed::name(&folder.path().join(name)), "").unwrap();
             let refused = [refuse(folder.path()), check_folder(folder.path())];
-            for (refused, says) in refused.into_iter().zip([run, crash]) {
+            for (refused, expected) in refused.into_iter().zip([run, crash]) {
                 let message = refused.unwrap_err().message;
-                assert!(message.contains(says) && message.contains("new folder"), "{message}");
+                assert!(message.contains(expected) && message.contains("new folder"), "{message}");
             }
         }
     }

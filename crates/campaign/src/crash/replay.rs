@@ -37,8 +37,8 @@ pub fn replay(
     build: Option<&Build>,
 ) -> Result<CutOutcome, Failure> {
     // The plan has everything except the path of the kernel.
-    let own = finding.plan.lab().map(|lab| lab.kernel.release.clone());
-    let axes = Request { kernels: kernel.or(own).into_iter().collect(), ..Request::default() };
+    let recorded = finding.plan.lab().map(|lab| lab.kernel.release.clone());
+    let axes = Request { kernels: kernel.or(recorded).into_iter().collect(), ..Request::default() };
     let workloads = vec![finding.plan.workload.name.clone()];
     let run = RunSpec { author: Author::File, workloads, axes, ..RunSpec::default() };
     let (venue, _) = labs::lab_venue(&run, Path::new("."), stop)?;
@@ -48,7 +48,7 @@ pub fn replay(
     let lab_id = venue.identity(&job.plan)?.map(|identity| identity.lab_id);
     if lab_id != finding.lab_id {
         say(
-            "fsdyno: this lab is not that of the finding; its crash point may lie at another operation",
+            "fsdyno: this lab differs from that of the finding; the crash point may be at a different operation",
         );
     }
     let logged = test.logged(&job)?;

@@ -43,8 +43,9 @@ impl Cuts {
     }
 }
 
-/// The words of a message for a stored row of a different command.
-const OTHER: &str = "by another command (other work, options, seed or number of cuts); repeat that one to resume it, or";
+/// The part of a message about a stored row of a different command.
+const OTHER: &str = "from another command (another workload, other options, seed or number of cuts); \
+                     repeat that one to resume it, or";
 
 /// A resolved request.
 pub struct CrashRun {
@@ -115,14 +116,14 @@ impl CrashRun {
         };
         let mut rows = self.stored(folder, stored, identity)?;
         let (mut skipped, mut failed): (Option<Failure>, Option<Failure>) = (None, None);
-        for (at, (cell, name)) in self.cells.iter().zip(&names).enumerate() {
-            if let Some(failure) = missing_requirement(rows[at].as_ref(), cell, identity)? {
+        for (index, (cell, name)) in self.cells.iter().zip(&names).enumerate() {
+            if let Some(failure) = missing_requirement(rows[index].as_ref(), cell, identity)? {
                 say(&format!("fsdyno: {} is skipped: {failure}", cell.plan.label));
-                rows[at] = Some(self.skipped_row(cell, &failure, build));
+                rows[index] = Some(self.skipped_row(cell, &failure, build));
                 skipped.get_or_insert(failure);
             } else {
-                match self.row(rows[at].take(), cell, &self.cuts.test(&venue, stop, build)) {
-                    Ok(row) => rows[at] = Some(row),
+                match self.row(rows[index].take(), cell, &self.cuts.test(&venue, stop, build)) {
+                    Ok(row) => rows[index] = Some(row),
                     // The finished rows are kept and printed before the error is returned.
                     Err(failure) => {
                         failed = Some(failure);
@@ -130,8 +131,8 @@ impl CrashRun {
                     }
                 }
             }
-            if let Some(row) = rows[at].as_ref().filter(|_| !none_ran(&rows)) {
-                results.write(&done(&rows))?;
+            if let Some(row) = rows[index].as_ref().filter(|_| !none_ran(&rows)) {
+                results.write(&finished_rows(&rows))?;
                 results.findings(name, row, cell.deadline)?;
             }
         }
@@ -140,7 +141,7 @@ impl CrashRun {
         }
         match skipped.filter(|_| none_ran(&rows)) {
             Some(failure) => Err(failure),
-            None => Ok(Tested { rows: done(&rows), failed }),
+            None => Ok(Tested { rows: finished_rows(&rows), failed }),
         }
     }
 
@@ -166,8 +167,8 @@ impl CrashRun {
         let mut rows: Vec<Option<Row>> = self.cells.iter().map(|_| None).collect();
         for row in stored {
             let is_of = |cell: &Cell| self.is_of(&row, cell);
-            let at = self.cells.iter().position(is_of);
-            let at = at.ok_or_else(|| refused(folder, &row, OTHER))?;
+            let index = self.cells.iter().position(is_of);
+            let index = index.ok_or_else(|| refused(folder, &row, OTHER))?;
             if row.skipped.is_some() {
                 continue;
             }
@@ -175,19 +176,19 @@ impl CrashRun {
                 let how = "judged by an older, more lenient oracle; to judge it again,";
                 return Err(refused(folder, &row, how));
             }
-            match identity(&self.cells[at].plan) {
+            match identity(&self.cells[index].plan) {
                 Ok(lab_id) if row.lab_id == lab_id => {}
-                Ok(_) => return Err(refused(folder, &row, "in another lab;")),
+                Ok(_) => return Err(refused(folder, &row, "from another lab;")),
                 // The requirement was not missing when the row was stored, and the row is complete.
                 Err(VenueError::Missing(why)) => {
                     let label = &row.label;
                     say(&format!(
-                        "fsdyno: {label}: cannot check that the stored row is of this lab: {why}"
+                        "fsdyno: {label}: cannot check that the stored row is from this lab: {why}"
                     ));
                 }
                 Err(error) => return Err(error.into()),
             }
-            rows[at] = Some(row);
+            rows[index] = Some(row);
         }
         Ok(rows)
     }
@@ -240,7 +241,7 @@ fn refused(folder: &Path, row: &Row, how: &str) -> Failure {
     Failure::invalid_use(format!("'{folder}' has {label} {how} give a new folder with --out"))
 }
 
-fn done(rows: &[Option<Row>]) -> Vec<Row> {
+fn finished_rows(rows: &[Option<Row>]) -> Vec<Row> {
     rows.iter().flatten().cloned().collect()
 }
 
@@ -300,15 +301,18 @@ mod tests {
     fn a_row_that_cannot_be_resumed_is_refused_with_the_reason() {
         let run = run();
         let refused = |row: Row| run.stored(Path::new("out"), vec![row], here).unwrap_err().message;
-        let kept = || row(&run, 0);
-        for (row, says) in [
-            (Row { lab_id: Some("there".into()), ..kept() }, "has ext4 in another lab; give a new"),
-            (Row { oracle: 1, ..kept() }, "has ext4 judged by an older, more lenient oracle"),
-            (Row { seed: 2, ..kept() }, "has ext4 by another command"),
+        let stored = || row(&run, 0);
+        for (row, expected) in [
+            (
+                Row { lab_id: Some("there".into()), ..stored() },
+                "has ext4 from another lab; give a new",
+            ),
+            (Row { oracle: 1, ..stored() }, "has ext4 judged by an older, more lenient oracle"),
+            (Row { seed: 2, ..stored() }, "has ext4 from another command"),
         ] {
-            assert!(refused(row).contains(says), "{says}");
+            assert!(refused(row).contains(expected), "{expected}");
         }
-        let skipped = Row { skipped: Some("no mkfs".into()), ..kept() };
+        let skipped = Row { skipped: Some("no mkfs".into()), ..stored() };
         let rows = run.stored(Path::new("out"), vec![skipped], here).unwrap();
         assert_eq!(labels(&rows), [None, None]);
     }

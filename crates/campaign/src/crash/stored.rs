@@ -92,7 +92,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_folder_with_trials_even_compressed_ones_is_not_one_of_crash() {
+    fn a_folder_with_trials_even_compressed_ones_is_not_a_crash_folder() {
         let folder = tempfile::tempdir().unwrap();
         let (file, trials) = (folder.path().join(ROWS_FILE), folder.path().join(TRIALS));
         std::fs::write(&file, "").unwrap();
@@ -111,8 +111,8 @@ mod tests {
     fn a_finding_without_the_table_of_its_run_is_recognized() {
         let folder = tempfile::tempdir().unwrap();
         let at = |name: &str| folder.path().join(name);
-        let kept = concat!(env!("CARGO_MANIFEST_DIR"), "/../../results/2026-11-22-crash");
-        let text = std::fs::read_to_string(Path::new(kept).join("ext4-0079.json")).unwrap();
+        let results = concat!(env!("CARGO_MANIFEST_DIR"), "/../../results/2026-11-22-crash");
+        let text = std::fs::read_to_string(Path::new(results).join("ext4-0079.json")).unwrap();
         std::fs::write(at("a.json"), "{}").unwrap();
         assert_eq!(lone_finding(folder.path()), None);
         std::fs::create_dir(at("findings")).unwrap();

@@ -39,7 +39,7 @@ pub struct CrashTest<'a> {
 /// Refuses a plan that cannot be crash-tested, before any work.
 ///
 /// # Errors
-/// The reason that it cannot.
+/// The reason why it cannot be tested.
 pub fn check(plan: &Plan, inputs: &Inputs) -> Result<(), Failure> {
     let cannot =
         |why: String| Failure::invalid_use(format!("{} cannot be crash-tested: {why}", plan.label));

@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn a_record_with_commands_that_are_not_the_catalogs_is_refused_before_any_of_them_runs() {
+    fn a_record_with_commands_that_are_not_in_the_catalog_is_refused_before_any_of_them_runs() {
         let folder = tempfile::tempdir().unwrap();
         let left = folder.path().join("left");
         type Forge = fn(&mut fsdyno_record::plan::FilesystemPlan, String);

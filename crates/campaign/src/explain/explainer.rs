@@ -27,14 +27,14 @@ pub struct Explainer {
 }
 
 impl Explainer {
-    /// Finds a lab for each kernel of these trials. `given` holds the values of `--kernel`, for kernels that cannot
-    /// be found by their release.
+    /// Finds a lab for each kernel of these trials. `requested` holds the values of `--kernel`, for kernels that
+    /// cannot be found by their release.
     pub fn new<'a>(
         trials: impl Iterator<Item = &'a Trial>,
-        given: &[String],
+        requested: &[String],
         stop: &Arc<AtomicBool>,
     ) -> Result<Explainer, Failure> {
-        let venue = rerun::venue(trials, given, stop)?;
+        let venue = rerun::venue(trials, requested, stop)?;
         Ok(Explainer { venue, stop: Arc::clone(stop) })
     }
 
@@ -136,12 +136,12 @@ fn explained(
         host_ns: (trial.host.elapsed_ns, profiled.trial.host.elapsed_ns),
         ..Explained::default()
     };
-    executed(&mut it, &profiled, kernel);
-    requests(&mut it, trial, profiled)?;
+    add_executed(&mut it, &profiled, kernel);
+    add_requests(&mut it, trial, profiled)?;
     Ok(it)
 }
 
-/// Returns the way in which a trial's disks reach another position.
+/// Returns the kind of access of a trial's disks: rotational or not, local or over a network.
 fn access(trial: &Trial) -> Access {
     let medium = &trial.plan.medium;
     let disks = || medium.disk().into_iter().chain(medium.journal());
@@ -150,7 +150,7 @@ fn access(trial: &Trial) -> Access {
 }
 
 /// Adds the executed instructions of each phase.
-fn executed(it: &mut Explained, profiled: &ProfiledRun, (symbols, modules): Kernel<'_>) {
+fn add_executed(it: &mut Explained, profiled: &ProfiledRun, (symbols, modules): Kernel<'_>) {
     let counted = |seen: &StageStart| -> Vec<Counted> {
         let one = |node: &fsdyno_lab::Node| Counted {
             function: node.function,
@@ -196,7 +196,7 @@ fn executed(it: &mut Explained, profiled: &ProfiledRun, (symbols, modules): Kern
 }
 
 /// Adds the disk requests of each phase.
-fn requests(it: &mut Explained, trial: &Trial, profiled: ProfiledRun) -> Result<(), Failure> {
+fn add_requests(it: &mut Explained, trial: &Trial, profiled: ProfiledRun) -> Result<(), Failure> {
     let Some(log) = profiled.log else {
         it.notes.push("there is no disk, so there are no requests to explain".into());
         return Ok(());
@@ -221,13 +221,13 @@ fn requests(it: &mut Explained, trial: &Trial, profiled: ProfiledRun) -> Result<
             }
             error => {
                 it.notes.push(format!("the disk could not be mapped: {error}"));
-                account(it, &log, &maps, &devices);
+                add_account(it, &log, &maps, &devices);
                 Ok(())
             }
         };
     }
     it.notes.extend(notes_on_unread(&unread, maps.len()));
-    account(it, &log, &maps, &devices);
+    add_account(it, &log, &maps, &devices);
     Ok(())
 }
 
@@ -266,7 +266,7 @@ fn notes_on_unread(unread: &[MapError], images: usize) -> Vec<String> {
     notes
 }
 
-fn account(
+fn add_account(
     it: &mut Explained,
     log: &fsdyno_disk::log::region::RequestLog,
     maps: &[StageMap],
@@ -375,7 +375,7 @@ mod tests {
         };
         let log = RequestLog { entries: vec![entry(0), entry(100)], lost: 7 };
         let mut it = Explained { phases: vec![Phase::default()], ..Explained::default() };
-        account(&mut it, &log, &[], &FsDevices::default());
+        add_account(&mut it, &log, &[], &FsDevices::default());
         assert_eq!((it.log.requests, it.log.lost), (2, 7));
         assert!(it.notes[0].starts_with("7 requests did not fit"), "{:?}", it.notes);
         let account = it.account.unwrap();

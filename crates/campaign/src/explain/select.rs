@@ -80,7 +80,7 @@ pub fn irreproducible(trial: &Trial) -> Option<String> {
 /// Finds the trial to compare with, by the first of these criteria that exactly one trial meets: the same plan; the
 /// same conditions (as in `fsdyno compare`) and kernel; the same conditions; the same conditions except file system
 /// and spec, and the same kernel; the same conditions except file system and spec.
-fn alike(trial: &Trial, named: &[(usize, &Trial)]) -> Option<usize> {
+fn find_counterpart(trial: &Trial, named: &[(usize, &Trial)]) -> Option<usize> {
     let kernel = |trial: &Trial| trial.plan.lab().map(|lab| (lab.kernel.clone(), lab.boot));
     let of = |trial: &Trial| conditions(&trial.plan);
     let except_spec = |trial: &Trial| without_spec(of(trial));
@@ -107,9 +107,11 @@ pub fn pairs(
     trials: &[Trial],
     others: Option<&[Trial]>,
 ) -> Result<Vec<(usize, Option<usize>)>, Failure> {
-    let Some(others) = others else { return Ok((0..trials.len()).map(|at| (at, None)).collect()) };
+    let Some(others) = others else {
+        return Ok((0..trials.len()).map(|index| (index, None)).collect());
+    };
     let mut pairs = Vec::new();
-    for (at, trial) in trials.iter().enumerate() {
+    for (index, trial) in trials.iter().enumerate() {
         let same =
             |other: &&(usize, &Trial)| other.1.plan.workload.name == trial.plan.workload.name;
         let same: Vec<(usize, &Trial)> =
@@ -118,11 +120,11 @@ pub fn pairs(
             same.iter().filter(|it| it.1.plan.label == trial.plan.label).copied().collect();
         let of_label = match named.as_slice() {
             [(other, _)] => Some(*other),
-            [] => alike(trial, &same),
-            several => alike(trial, several),
+            [] => find_counterpart(trial, &same),
+            several => find_counterpart(trial, several),
         };
         match (of_label, same.as_slice()) {
-            (Some(other), _) | (None, &[(other, _)]) => pairs.push((at, Some(other))),
+            (Some(other), _) | (None, &[(other, _)]) => pairs.push((index, Some(other))),
             (None, []) => {
                 return Err(Failure::invalid_use(format!(
                     "--against has no trial of {}; give a result with the same workload",
@@ -254,7 +256,7 @@ mod tests {
     fn same(_: &mut Plan) {}
 
     #[test]
-    fn among_trials_of_one_label_the_one_of_the_same_conditions_is_selected() {
+    fn among_trials_with_one_label_the_one_with_the_same_conditions_is_selected() {
         for (what, change) in OTHERS {
             let others = [with("6.1.0", change), with("6.1.0", same)];
             let trials = [with("6.1.0", same), with("6.1.0", change)];

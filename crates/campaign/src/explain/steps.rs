@@ -37,8 +37,8 @@ pub fn steps(
             rows.push((row, *sides));
         }
     }
-    let far = |row: &Row| row.comparison.map_or(0.0, |comparison| comparison.ratio.ln().abs());
-    rows.sort_by(|one, other| far(other.0).total_cmp(&far(one.0)));
+    let distance = |row: &Row| row.comparison.map_or(0.0, |comparison| comparison.ratio.ln().abs());
+    rows.sort_by(|one, other| distance(other.0).total_cmp(&distance(one.0)));
     rows.truncate(limit);
     if rows.is_empty() {
         say("fsdyno: no step is large enough to be explained");

@@ -9,7 +9,7 @@ fn lab() -> LabPlace {
     LabPlace::with_defaults("hdd-7200", "6.1.0")
 }
 
-fn ask(workloads: &[&str], filesystems: &[&str]) -> MatrixRequest {
+fn request(workloads: &[&str], filesystems: &[&str]) -> MatrixRequest {
     let strings = |texts: &[&str]| texts.iter().map(ToString::to_string).collect();
     MatrixRequest {
         deadline: DEFAULT_DEADLINE,
@@ -26,8 +26,8 @@ fn refusal(matrix_request: &MatrixRequest, lab: LabPlace) -> String {
 }
 
 #[test]
-fn an_outer_journal_gets_a_disk_and_a_size_and_an_array_its_disks() {
-    let matrix_request = ask(&["dirops"], &["far=ext4 -J device={journal}", "ext4"]);
+fn an_external_journal_gets_a_disk_and_a_size_and_an_array_gets_its_disks() {
+    let matrix_request = request(&["dirops"], &["far=ext4 -J device={journal}", "ext4"]);
     let raid = Some("5x3:64K".parse().unwrap());
     let cells = matrix(&matrix_request, &Place::Lab(LabPlace { raid, ..lab() })).unwrap();
     let media: Vec<&MediumPlan> = cells.iter().map(|cell| &cell.plan.medium).collect();
@@ -37,8 +37,8 @@ fn an_outer_journal_gets_a_disk_and_a_size_and_an_array_its_disks() {
 }
 
 #[test]
-fn every_combination_becomes_a_cell_with_a_hash_of_its_own() {
-    let matrix_request = ask(&["dirops", "tarball"], &["ext4", "small=ext4 -I 128", "xfs"]);
+fn every_combination_becomes_a_cell_with_a_unique_hash() {
+    let matrix_request = request(&["dirops", "tarball"], &["ext4", "small=ext4 -I 128", "xfs"]);
     let disks = vec!["hdd-7200".into(), "instant".into()];
     let cells = matrix(&matrix_request, &Place::Lab(LabPlace { disks, ..lab() })).unwrap();
     assert_eq!(cells.len(), 2 * 2 * 3);
@@ -53,7 +53,7 @@ fn a_curve_is_a_cell_for_each_of_its_points() {
     let curve = |parameters: &[&str]| {
         let parameters = parameters.iter().map(ToString::to_string).collect();
         matrix(
-            &MatrixRequest { parameters, ..ask(&["dirops"], &["ext4", "xfs"]) },
+            &MatrixRequest { parameters, ..request(&["dirops"], &["ext4", "xfs"]) },
             &Place::Lab(lab()),
         )
     };
@@ -71,7 +71,7 @@ fn a_curve_is_a_cell_for_each_of_its_points() {
 #[test]
 fn a_missing_feature_of_a_file_system_is_a_reason_to_skip_before_any_work() {
     let skips = |work: &str, filesystem: &str| {
-        let cells = matrix(&ask(&[work], &[filesystem]), &Place::Lab(lab())).unwrap();
+        let cells = matrix(&request(&[work], &[filesystem]), &Place::Lab(lab())).unwrap();
         cells[0].skip.clone().unwrap_or_default()
     };
     assert!(skips("maildir", "vfat").contains("maildir' cannot run on vfat: names of a Mail"));
@@ -87,7 +87,7 @@ fn a_file_system_in_memory_has_no_disk_and_one_row_for_several_disks() {
     let place = Place::Lab(LabPlace { disks, size, ..lab() });
     let small = |filesystems: &[&str]| MatrixRequest {
         parameters: vec!["files=100".into()],
-        ..ask(&["dirops"], filesystems)
+        ..request(&["dirops"], filesystems)
     };
     let cells = matrix(&small(&["ext4", "tmpfs", "overlayfs:tmpfs"]), &place).unwrap();
     let labels: Vec<&str> = cells.iter().map(|cell| cell.plan.label.as_str()).collect();
@@ -103,25 +103,25 @@ fn a_file_system_in_memory_has_no_disk_and_one_row_for_several_disks() {
 }
 
 #[test]
-fn wrong_names_are_refused_with_the_nearest_right_one() {
-    assert!(refusal(&ask(&["dirop"], &["ext4"]), lab()).contains("'dirops'"));
-    assert!(refusal(&ask(&["dirops"], &["ext5"]), lab()).contains("ext"));
+fn unknown_names_are_refused_with_the_nearest_known_one() {
+    assert!(refusal(&request(&["dirop"], &["ext4"]), lab()).contains("'dirops'"));
+    assert!(refusal(&request(&["dirops"], &["ext5"]), lab()).contains("ext"));
     let disks = vec!["hdd-720".into()];
-    let text = refusal(&ask(&["dirops"], &["ext4"]), LabPlace { disks, ..lab() });
+    let text = refusal(&request(&["dirops"], &["ext4"]), LabPlace { disks, ..lab() });
     assert!(text.contains("'hdd-7200'"), "{text}");
     let scheduler = Some("mq-dedline".into());
     let text = refusal(
-        &ask(&["dirops"], &["ext4"]),
+        &request(&["dirops"], &["ext4"]),
         LabPlace { guest: LabPlan { scheduler, ..lab().guest }, ..lab() },
     );
     assert!(text.contains("'mq-deadline'"), "{text}");
 }
 
 #[test]
-fn two_kernels_make_rows_of_one_label_that_the_grammar_takes() {
+fn two_kernels_make_rows_with_the_same_labels() {
     let kernels = vec!["5.10.0-9-amd64".into(), "6.1.0-44-amd64".into()];
     let cells =
-        matrix(&ask(&["dirops"], &["ext4", "xfs"]), &Place::Lab(LabPlace { kernels, ..lab() }));
+        matrix(&request(&["dirops"], &["ext4", "xfs"]), &Place::Lab(LabPlace { kernels, ..lab() }));
     let labels: Vec<String> = cells.unwrap().into_iter().map(|cell| cell.plan.label).collect();
     assert_eq!(labels, ["ext4", "xfs", "ext4", "xfs"]);
 }
@@ -129,12 +129,12 @@ fn two_kernels_make_rows_of_one_label_that_the_grammar_takes() {
 #[test]
 fn an_age_is_a_row_next_to_the_fresh_one_and_leaves_less_space() {
     let aged = |ages: &[&str], lab: LabPlace| {
-        let age = |given: &&str| match *given {
+        let age = |text: &&str| match *text {
             "none" => None,
-            given => Some(given.parse().unwrap()),
+            text => Some(text.parse().unwrap()),
         };
         let ages = ages.iter().map(age).collect();
-        matrix(&MatrixRequest { ages, ..ask(&["dirops"], &["ext4", "xfs"]) }, &Place::Lab(lab))
+        matrix(&MatrixRequest { ages, ..request(&["dirops"], &["ext4", "xfs"]) }, &Place::Lab(lab))
     };
     let cells = aged(&["none", "fill=80%"], lab()).unwrap();
     let fills: Vec<Option<u32>> =
@@ -152,7 +152,7 @@ fn an_age_is_a_row_next_to_the_fresh_one_and_leaves_less_space() {
     let full = MatrixRequest {
         parameters,
         ages: vec![Some("fill=95%".parse().unwrap())],
-        ..ask(&["dirops"], &["ext4"])
+        ..request(&["dirops"], &["ext4"])
     };
     let refused = matrix(&full, &Place::Lab(tight)).unwrap_err().to_string();
     assert!(refused.contains("writes"), "{refused}");
@@ -160,13 +160,13 @@ fn an_age_is_a_row_next_to_the_fresh_one_and_leaves_less_space() {
 
 #[test]
 fn only_the_file_systems_of_a_found_kernel_are_checked() {
-    let matrix_request = ask(&["dirops"], &["ext4", "reiserfs"]);
+    let matrix_request = request(&["dirops"], &["ext4", "reiserfs"]);
     let cells = |kernel: &str, found| {
         let kernels = vec![kernel.into()];
         matrix(&matrix_request, &Place::Lab(LabPlace { kernels, found, ..lab() })).unwrap()
     };
-    for given in ["6", "6.1", "/boot/vmlinuz", "default"] {
-        assert!(cells(given, false).iter().all(|cell| cell.skip.is_none()), "{given}");
+    for kernel in ["6", "6.1", "/boot/vmlinuz", "default"] {
+        assert!(cells(kernel, false).iter().all(|cell| cell.skip.is_none()), "{kernel}");
     }
     let found = cells("6.13.2-amd64", true);
     assert_eq!(found[0].skip, None);
@@ -176,11 +176,11 @@ fn only_the_file_systems_of_a_found_kernel_are_checked() {
 #[test]
 fn one_kernel_twice_is_refused_and_two_builds_of_a_release_are_two_rows() {
     let kernels = vec!["6.1.0".into(); 2];
-    let text = refusal(&ask(&["dirops"], &["ext4"]), LabPlace { kernels, ..lab() });
+    let text = refusal(&request(&["dirops"], &["ext4"]), LabPlace { kernels, ..lab() });
     assert!(text.contains("6.1.0 twice"), "{text}");
     let build = |of: &str| KernelPlan { release: "6.13.0".into(), request: Some(of.into()) };
     let kernels = vec![build("old"), build("new")];
-    let matrix_request = ask(&["dirops"], &["ext4", "reiserfs"]);
+    let matrix_request = request(&["dirops"], &["ext4", "reiserfs"]);
     let cells = matrix(&matrix_request, &Place::Lab(LabPlace { kernels, ..lab() })).unwrap();
     assert_ne!(cells[0].plan.hash, cells[2].plan.hash);
     assert_eq!(cells[0].plan.lab().unwrap().kernel.release, "6.13.0");
@@ -190,7 +190,7 @@ fn one_kernel_twice_is_refused_and_two_builds_of_a_release_are_two_rows() {
 #[test]
 fn kvm_refuses_options_of_virtual_time() {
     let accel = fsdyno_record::plan::AccelPlan::Kvm;
-    let matrix_request = ask(&["dirops"], &["ext4"]);
+    let matrix_request = request(&["dirops"], &["ext4"]);
     assert!(
         matrix(
             &matrix_request,
@@ -217,7 +217,7 @@ fn kvm_refuses_options_of_virtual_time() {
 #[test]
 fn threads_need_workloads_that_can_share_a_phase() {
     let requested =
-        |workloads: &[&str], threads| MatrixRequest { threads, ..ask(workloads, &["ext4"]) };
+        |workloads: &[&str], threads| MatrixRequest { threads, ..request(workloads, &["ext4"]) };
     let cells = matrix(&requested(&["dirops"], 8), &Place::Lab(lab())).unwrap();
     assert_eq!(cells[0].plan.threads, 8);
     assert_eq!(cells[0].phases[0].1[&OpKind::Open], 8, "each opens the directory");
@@ -234,7 +234,7 @@ fn io_uring_is_for_the_host_and_null_for_both() {
     let issued = |threads, issuer: &str| MatrixRequest {
         threads,
         issuer: issuer.parse().unwrap(),
-        ..ask(&["dirops"], &[])
+        ..request(&["dirops"], &[])
     };
     let host = Place::Directory { path: "/tmp".into(), label: "tmpfs".into(), longest_name: None };
     let cells = matrix(&issued(2, "io_uring:16"), &host).unwrap();
@@ -243,14 +243,14 @@ fn io_uring_is_for_the_host_and_null_for_both() {
     assert!(text.contains("8192 ops in flight"), "{text}");
     let in_lab = MatrixRequest { filesystems: vec!["ext4".into()], ..issued(1, "io_uring:4") };
     assert!(refusal(&in_lab, lab()).contains("the lab does not run io_uring"));
-    let null = MatrixRequest { issuer: IssuerPlan::Null, ..ask(&["dirops"], &["ext4"]) };
+    let null = MatrixRequest { issuer: IssuerPlan::Null, ..request(&["dirops"], &["ext4"]) };
     assert_eq!(matrix(&null, &Place::Lab(lab())).unwrap()[0].plan.issuer, IssuerPlan::Null);
     assert!(matrix(&issued(1, "null"), &host).is_ok());
 }
 
 #[test]
 fn one_label_for_two_rows_is_refused() {
-    let text = refusal(&ask(&["dirops"], &["a=ext4", "a=xfs"]), lab());
+    let text = refusal(&request(&["dirops"], &["a=ext4", "a=xfs"]), lab());
     assert!(text.contains("called 'a'"), "{text}");
 }
 
@@ -259,15 +259,16 @@ fn a_directory_takes_no_file_system() {
     let place =
         Place::Directory { path: "/tmp".into(), label: "tmpfs".into(), longest_name: Some(40) };
     let parameters = vec!["prefix=aaaaaaaaaabbbbbbbbbbccccccccccdddddddddd".to_string()];
-    let long = matrix(&MatrixRequest { parameters, ..ask(&["dirops"], &[]) }, &place).unwrap_err();
+    let long =
+        matrix(&MatrixRequest { parameters, ..request(&["dirops"], &[]) }, &place).unwrap_err();
     assert!(long.to_string().contains("names of 47 bytes, and tmpfs allows 40"), "{long}");
-    assert!(matrix(&ask(&["dirops"], &["ext4"]), &place).is_err());
-    assert_eq!(matrix(&ask(&["dirops"], &[]), &place).unwrap().len(), 1);
+    assert!(matrix(&request(&["dirops"], &["ext4"]), &place).is_err());
+    assert_eq!(matrix(&request(&["dirops"], &[]), &place).unwrap().len(), 1);
 }
 
 #[test]
 fn impossible_sizes_are_refused() {
-    let matrix_request = ask(&["dirops"], &["ext4"]);
+    let matrix_request = request(&["dirops"], &["ext4"]);
     let size = Size::Exactly(Bytes(1 << 50));
     assert!(refusal(&matrix_request, LabPlace { size, ..lab() }).contains("more than disk"));
     let size = Size::Exactly(Bytes(4096));
@@ -295,7 +296,7 @@ fn impossible_sizes_are_refused() {
     let journal_size = Some(Bytes(1 << 30));
     let text = refusal(&matrix_request, LabPlace { journal_size, ..lab() });
     assert!(text.contains("names {journal}, and none does"), "{text}");
-    let outer = ask(&["dirops"], &["ext4 -J device={journal}"]);
+    let outer = request(&["dirops"], &["ext4 -J device={journal}"]);
     for wrong in [Bytes(1000), Bytes(1 << 50)] {
         let text = refusal(&outer, LabPlace { journal_size: Some(wrong), ..lab() });
         assert!(text.contains("whole mebibytes"), "{text}");
@@ -304,25 +305,25 @@ fn impossible_sizes_are_refused() {
 
 #[test]
 fn a_sysctl_that_could_leave_proc_sys_is_refused() {
-    let read = |given: &str, period: Option<&str>| super::sysctls(&[given.to_string()], period);
+    let read = |text: &str, period: Option<&str>| super::sysctls(&[text.to_string()], period);
     for bad in ["vm.dirty_ratio", "../../etc/passwd=x", "vm..x=1", "=1", "a b.c=1"] {
         assert!(read(bad, None).is_err(), "{bad}");
     }
     assert_eq!(read("vm.dirty_ratio=10", None).unwrap()["vm.dirty_ratio"], "10");
-    let then = read("vm.dirty_ratio=11", Some("2004")).unwrap();
-    assert_eq!(then["vm.dirty_ratio"], "11", "given settings win");
-    assert_eq!(then["vm.dirty_background_ratio"], "10");
+    let of_period = read("vm.dirty_ratio=11", Some("2004")).unwrap();
+    assert_eq!(of_period["vm.dirty_ratio"], "11", "explicit settings win");
+    assert_eq!(of_period["vm.dirty_background_ratio"], "10");
     let bytes = read("vm.dirty_bytes=9000000", Some("2004")).unwrap();
     assert!(!bytes.contains_key("vm.dirty_ratio"), "{bytes:?}");
 }
 
 #[test]
-fn given_options_override_a_period_and_unknown_file_systems_are_refused() {
-    let then = |name: &str, filesystems: &[&str]| {
+fn explicit_options_override_a_period_and_unknown_file_systems_are_refused() {
+    let of_period = |name: &str, filesystems: &[&str]| {
         let periods = vec![Some(name.into())];
-        matrix(&MatrixRequest { periods, ..ask(&["dirops"], filesystems) }, &Place::Lab(lab()))
+        matrix(&MatrixRequest { periods, ..request(&["dirops"], filesystems) }, &Place::Lab(lab()))
     };
-    let cells = then("2004", &["ext3 -T news @ noatime", "xfs"]).unwrap();
+    let cells = of_period("2004", &["ext3 -T news @ noatime", "xfs"]).unwrap();
     let plan = |at: usize| cells[at].plan.filesystem.as_ref().unwrap();
     assert_eq!(plan(0).period.as_deref(), Some("2004"));
     assert_eq!(plan(0).mount_options, "barrier=0,noatime");
@@ -333,16 +334,16 @@ fn given_options_override_a_period_and_unknown_file_systems_are_refused() {
     };
     assert_eq!((cache(0), cache(1)), ("write back".into(), "write through".into()));
     assert_eq!(cells[0].plan.sysctls["vm.dirty_ratio"], "40");
-    let text = then("2004", &["btrfs"]).unwrap_err().to_string();
+    let text = of_period("2004", &["btrfs"]).unwrap_err().to_string();
     assert!(text.contains("--period 2004 has no btrfs; it has ext2, ext3"), "{text}");
-    let text = then("2005", &["ext3"]).unwrap_err().to_string();
+    let text = of_period("2005", &["ext3"]).unwrap_err().to_string();
     assert!(text.contains("no period '2005'"), "{text}");
 }
 
 #[test]
 fn several_periods_are_rows_of_one_table_and_the_present_may_be_one() {
     let periods = vec![None, Some("2004".to_string()), Some("2008".to_string())];
-    let matrix_request = MatrixRequest { periods, ..ask(&["dirops"], &["ext3", "xfs"]) };
+    let matrix_request = MatrixRequest { periods, ..request(&["dirops"], &["ext3", "xfs"]) };
     let cells = matrix(&matrix_request, &Place::Lab(lab())).unwrap();
     let names = fsdyno_axes::naming::RowNames::of(cells.iter().map(|cell| &cell.plan));
     let rows: Vec<String> = cells.iter().map(|cell| names.row(&cell.plan)).collect();

@@ -1,7 +1,7 @@
 //! Merges the shares of one command into the folder that a run without shares would have left.
 //!
 //! The shares are only read. The merged folder is written after all checks, each file completely or not at all. It is
-//! itself a share, of all trials, so that a merge can be repeated, or continued with more shares.
+//! itself a share that holds all trials, so that a merge can be repeated, or continued with more shares.
 
 mod error;
 mod logs;
@@ -109,20 +109,20 @@ fn combine(
         sources.insert(0, Source { folder, share, trials, series, torn });
     }
     for pair in sources.windows(2) {
-        one_command(&pair[0], &pair[1])?;
+        check_same_command(&pair[0], &pair[1])?;
     }
-    sources.iter().try_for_each(planned_only)?;
-    one_place(&sources)?;
+    sources.iter().try_for_each(check_planned)?;
+    check_same_place(&sources)?;
     let Some(first) = sources.first() else { return Err(MergeError::Missing("no share".into())) };
-    let mut whole = ShareFile { shard: None, ..first.share.clone() };
+    let mut merged_share = ShareFile { shard: None, ..first.share.clone() };
     // Shares of one command may have different command lines; the lexicographically first one is kept.
     let commands = sources.iter().map(|source| &source.share.command);
-    whole.command = commands.min().cloned().unwrap_or_default();
+    merged_share.command = commands.min().cloned().unwrap_or_default();
 
     let (known, over_time) = (by_trial(&sources), over_time(&sources));
     let (mut trials, mut lacking, mut twice) = (Vec::new(), Vec::new(), 0);
     let (mut copies, mut series) = (Vec::new(), Vec::new());
-    for (place, planned) in whole.trials.iter().enumerate() {
+    for (place, planned) in merged_share.trials.iter().enumerate() {
         let candidates = known.get(planned).map(Vec::as_slice).unwrap_or_default();
         match choose(candidates)? {
             Some(trial) => {
@@ -143,20 +143,20 @@ fn combine(
             None => lacking.push(place),
         }
     }
-    let missing = missing(&lacking, &sources, whole.trials.len());
+    let missing = missing(&lacking, &sources, merged_share.trials.len());
     if !lacking.is_empty() && !partial {
         return Err(MergeError::Missing(missing));
     }
     // The logs are copied before the records that refer to them are written.
     copies.iter().try_for_each(logs::LogCopy::make)?;
-    whole.write(store.folder())?;
+    merged_share.write(store.folder())?;
     store.replace(trials.clone(), &series)?;
     let torn = sources.iter().filter(|source| source.torn).map(|source| source.folder.clone());
     let torn = torn.collect();
-    Ok(Merged { trials, baseline: whole.baseline, missing, twice, torn })
+    Ok(Merged { trials, baseline: merged_share.baseline, missing, twice, torn })
 }
 
-fn one_command(a: &Source, b: &Source) -> Result<(), MergeError> {
+fn check_same_command(a: &Source, b: &Source) -> Result<(), MergeError> {
     let (ours, theirs) = (&a.share, &b.share);
     let what = if ours.trials.len() != theirs.trials.len() {
         format!(
@@ -183,7 +183,7 @@ fn one_command(a: &Source, b: &Source) -> Result<(), MergeError> {
     })
 }
 
-fn planned_only(source: &Source) -> Result<(), MergeError> {
+fn check_planned(source: &Source) -> Result<(), MergeError> {
     let mut planned: Vec<(&str, &str)> =
         source.share.trials.iter().map(|one| (one.trial_id.as_str(), one.label.as_str())).collect();
     planned.sort_unstable();
@@ -200,22 +200,23 @@ fn planned_only(source: &Source) -> Result<(), MergeError> {
     }
 }
 
-/// Checks that all trials ran under comparable conditions: in guests that differ only in what their file systems
-/// need, or on hosts with the same kernel and mount.
-fn one_place(sources: &[Source]) -> Result<(), MergeError> {
+/// Checks that all trials ran under comparable conditions: in guests that differ only in the components that their file
+/// systems need, or on hosts with the same kernel and mount.
+fn check_same_place(sources: &[Source]) -> Result<(), MergeError> {
     let mut distinct: Vec<(&Source, &Trial)> = Vec::new();
     for source in sources {
         for trial in &source.trials {
             for (first, other) in &distinct {
-                if let Some(what) = other_place(other, trial) {
+                if let Some(what) = place_difference(other, trial) {
                     let (first, second) = (first.folder.clone(), source.folder.clone());
                     return Err(MergeError::OtherPlace { first, second, what });
                 }
             }
             // One trial of each plan represents all later ones.
-            let alike =
+            let is_same =
                 |known: &Trial| known.plan.hash == trial.plan.hash && known.lab_id == trial.lab_id;
-            if trial.outcome != Outcome::Skipped && !distinct.iter().any(|(_, known)| alike(known))
+            if trial.outcome != Outcome::Skipped
+                && !distinct.iter().any(|(_, known)| is_same(known))
             {
                 distinct.push((source, trial));
             }
@@ -224,7 +225,7 @@ fn one_place(sources: &[Source]) -> Result<(), MergeError> {
     Ok(())
 }
 
-fn other_place(a: &Trial, b: &Trial) -> Option<String> {
+fn place_difference(a: &Trial, b: &Trial) -> Option<String> {
     if let (Some(ours), Some(theirs)) = (&a.lab_id, &b.lab_id) {
         let parts = changed_components(guest(a), guest(b));
         let same_plan = a.plan.hash == b.plan.hash;
@@ -310,9 +311,9 @@ fn over_time(sources: &[Source]) -> OverTime<'_> {
 
 /// Returns the series of one trial. In a lab, they are the same wherever the trial ran.
 fn series_of<'a>(trial: &Trial, known: &OverTime<'a>) -> Result<Option<&'a Series>, MergeError> {
-    let alike = known.get(&(trial.trial_id.as_str(), trial.plan.label.as_str()));
+    let candidates = known.get(&(trial.trial_id.as_str(), trial.plan.label.as_str()));
     let mut all =
-        alike.into_iter().flatten().filter(|(_, series)| series_file::belongs(series, trial));
+        candidates.into_iter().flatten().filter(|(_, series)| series_file::belongs(series, trial));
     let Some((first, series)) = all.next() else { return Ok(None) };
     match all.find(|(_, other)| trial.lab_id.is_some() && other != series) {
         None => Ok(Some(series)),

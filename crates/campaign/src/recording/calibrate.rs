@@ -1,7 +1,7 @@
 //! Calibrates a recording: replays it immediately on the same file system, and compares the time of its calls.
 //!
 //! A recording by BPF is compared with recordings by BPF of its replays, so that both sides are timed in the same way:
-//! from the entry of a call to its end in the kernel, without the time for which its thread waited for a processor.
+//! from the entry of a call to its end in the kernel, excluding the time for which its thread waited for a processor.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -90,7 +90,7 @@ pub fn calibrate(trace: &Path, directory: &Path, by_bpf: bool) -> Result<(), Fai
     Ok(())
 }
 
-/// Returns what a replay cannot repeat, if the times differ by more than a tenth.
+/// Returns the probable reason for the difference, if the times differ by more than a tenth and one is known.
 fn reason(ratio: f64, calls: &Recorded) -> Option<String> {
     if ratio < 0.9 {
         return Some(
@@ -126,7 +126,7 @@ fn differences(recorded: &Times, replayed: &Times) -> Vec<String> {
     kinds.into_iter().take(PRINTED).map(text).collect()
 }
 
-/// Returns the times of the calls in a recording that a replay makes, and what else it has of them.
+/// Returns the times of those calls in a recording that a replay makes, and the recording's other facts about them.
 fn recorded(trace: &Path) -> Result<(Times, Recorded), Failure> {
     let mut file =
         File::open(trace).map_err(|error| Failure::io("read the trace", trace, &error))?;
@@ -139,7 +139,7 @@ fn recorded(trace: &Path) -> Result<(Times, Recorded), Failure> {
     Ok((times, calls))
 }
 
-/// Returns the kind of the calls in a trace that an op of a replay stands for.
+/// Returns the kind of calls in a trace that an op of a replay represents.
 fn kind(op: OpKind) -> CallKind {
     match op {
         OpKind::Create | OpKind::Open => CallKind::Open,
@@ -185,14 +185,14 @@ fn replayed(trace: &Path, directory: &Path, by_bpf: bool) -> Result<Vec<Times>, 
         move |error: std::io::Error| Failure::io(what, &path, &error)
     };
     let results = tempfile::tempdir().map_err(io("create a folder", &std::env::temp_dir()))?;
-    let own = std::env::current_exe().map_err(io("find", Path::new("fsdyno")))?;
+    let program = std::env::current_exe().map_err(io("find", Path::new("fsdyno")))?;
     let mut set = std::ffi::OsString::from("trace=");
     set.push(std::path::absolute(trace).map_err(io("name the trace", trace))?);
     let timed = results.path().join("replays.trace");
-    let mut command = Command::new(&own);
+    let mut command = Command::new(&program);
     if by_bpf {
         command.args(["--quiet", "record", "--how", "bpf", "--tree"]).arg(directory);
-        command.arg("-o").arg(&timed).arg("--").arg(&own);
+        command.arg("-o").arg(&timed).arg("--").arg(&program);
     }
     command
         .args(["--quiet", "run", "replay", "--set", "cache=warm", "--format", "json"])
@@ -224,7 +224,7 @@ fn timed_by_itself(trial: &Trial) -> Times {
     times
 }
 
-/// Returns the times of the calls between the marks that a replay makes, of each of `trials` replays in a recording.
+/// Returns, for each of `trials` replays in a recording, the times of the calls between the replay's marks.
 fn timed_by_bpf(recording: &Path, trials: usize) -> Result<Vec<Times>, Failure> {
     let io = |error| Failure::io("read", recording, &error);
     let wrong = |error: fsdyno_trace::TraceError| {
@@ -253,12 +253,12 @@ fn timed_by_bpf(recording: &Path, trials: usize) -> Result<Vec<Times>, Failure> 
             phases.len()
         )));
     }
-    let whole = |phases: &[Times]| {
+    let sum_of = |phases: &[Times]| {
         let mut times = Times::new();
         phases.iter().flatten().for_each(|(kind, sum)| add(&mut times, *kind, *sum));
         times
     };
-    Ok(phases.chunks(phases.len() / trials).map(whole).collect())
+    Ok(phases.chunks(phases.len() / trials).map(sum_of).collect())
 }
 
 #[cfg(test)]
@@ -266,7 +266,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_difference_of_more_than_a_tenth_has_a_reason_if_there_is_one() {
+    fn a_difference_of_more_than_a_tenth_is_explained_if_the_reason_is_known() {
         let calls = Recorded { paths: 10, components: (12, 40), ..Recorded::default() };
         assert_eq!(reason(0.95, &calls), None);
         assert!(reason(0.8, &calls).unwrap().starts_with("the replayed calls are faster"));

@@ -99,9 +99,9 @@ fn lines(spec: &mut RunSpec) -> Result<Lines, Failure> {
         }
     }
     spec.parameters = rest;
-    let given = [("command", &command), ("setup", &setup)];
+    let lines = [("command", &command), ("setup", &setup)];
     let set: Vec<(&str, &str)> =
-        given.iter().filter_map(|(key, line)| Some((*key, line.as_deref()?))).collect();
+        lines.iter().filter_map(|(key, line)| Some((*key, line.as_deref()?))).collect();
     let params = command::KIND.resolve(&set)?;
     let setting = fsdyno_workload::Setting::default();
     let built = command::KIND.build(&params, &setting)?;
@@ -119,8 +119,8 @@ fn record(lines: &Lines, folder: &Path, trace: &Path) -> Result<(), Failure> {
     let lines_file = folder.join(LINES);
     if trace.exists() {
         if fs::read_to_string(&lines_file).is_ok_and(|known| known == text) {
-            say(&format!("fsdyno: the command was recorded before, in '{}'", trace.display()));
-            return for_trials(folder);
+            say(&format!("fsdyno: the command is already recorded in '{}'", trace.display()));
+            return create_trials_file(folder);
         }
         return Err(Failure::invalid_use(format!(
             "'{}' has the recording of another command; give a new folder with --out",
@@ -141,8 +141,8 @@ fn record(lines: &Lines, folder: &Path, trace: &Path) -> Result<(), Failure> {
     ));
     let part = folder.join("command.trace.part");
     let absolute = std::path::absolute(&part).map_err(io("name the trace", &part))?;
-    let own = std::env::current_exe().map_err(io("find", Path::new("fsdyno")))?;
-    let mut recorder = Command::new(own);
+    let program = std::env::current_exe().map_err(io("find", Path::new("fsdyno")))?;
+    let mut recorder = Command::new(program);
     recorder.args(["--quiet", "record", "-o"]).arg(absolute).args(["--", "/bin/sh", "-c"]);
     let ran = run("command", recorder.arg(&lines.command).current_dir(work.path()));
     if let Err(failure) = ran {
@@ -154,11 +154,11 @@ fn record(lines: &Lines, folder: &Path, trace: &Path) -> Result<(), Failure> {
     file::write(&lines_file, |file| file.write_all(text.as_bytes()))
         .map_err(io("write", &lines_file))?;
     fs::rename(&part, trace).map_err(io("write the trace", trace))?;
-    for_trials(folder)
+    create_trials_file(folder)
 }
 
 /// Creates an empty file of trials, so that the folder accepts trials although it contains other files.
-fn for_trials(folder: &Path) -> Result<(), Failure> {
+fn create_trials_file(folder: &Path) -> Result<(), Failure> {
     let trials = folder.join(FILE);
     match trials.exists() {
         true => Ok(()),

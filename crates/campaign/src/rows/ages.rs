@@ -11,14 +11,14 @@ use crate::matrix_request::MatrixError;
 pub fn check(ages: &[Option<AgePlan>]) -> Result<(), MatrixError> {
     let wrong = |text| Err(MatrixError::Wrong(text));
     for (index, age) in ages.iter().enumerate() {
-        let given = age.as_ref().map_or("none".to_string(), ToString::to_string);
+        let shown = age.as_ref().map_or("none".to_string(), ToString::to_string);
         if ages[..index].contains(age) {
-            return wrong(format!("--age {given} is given twice"));
+            return wrong(format!("--age {shown} is given twice"));
         }
         let Some(age) = age else { continue };
         if age.files.parse::<Sizes>().is_err() {
             return wrong(format!(
-                "--age {given}: '{}' is not a file size; write 4096, 4K-1M, mix or \
+                "--age {shown}: '{}' is not a file size; write 4096, 4K-1M, mix or \
                  lognormal:64K:1.5",
                 age.files
             ));
@@ -27,14 +27,14 @@ pub fn check(ages: &[Option<AgePlan>]) -> Result<(), MatrixError> {
     Ok(())
 }
 
-/// Returns a row for each age, with the space that ageing leaves.
+/// Returns a row for each age, with the space that aging leaves.
 pub fn rows(row: Row, ages: &[Option<AgePlan>]) -> Result<Vec<Row>, MatrixError> {
     let age = |age: &Option<AgePlan>| {
         let mut aged = row.clone();
         if let (Some(age), Some(filesystem)) = (age, &mut aged.filesystem) {
             if filesystem.mkfs.is_empty() {
                 return Err(MatrixError::Wrong(format!(
-                    "--age {age} is not possible with {}: nothing is made there by an mkfs that could \
+                    "--age {age} is not possible with {}: no mkfs creates a file system there that could \
                      age; leave one of them out",
                     row.label
                 )));

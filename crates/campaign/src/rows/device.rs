@@ -14,8 +14,8 @@ pub fn device_rows(
 ) -> Result<Vec<Row>, MatrixError> {
     if !matrix_request.sysctls.is_empty() {
         return Err(MatrixError::Wrong(
-            "--sysctl is for the lab: on this host it would change what all of its programs run \
-             under; set it yourself (sysctl -w), and every record contains the values in effect"
+            "--sysctl is for the lab: on this host it would affect all programs; \
+             set it yourself (sysctl -w), and every record contains the values in effect"
                 .to_string(),
         ));
     }
@@ -117,7 +117,7 @@ mod tests {
         DevicePlace { device, size: Bytes(size), raid: None, journal_size: None }
     }
 
-    fn ask(filesystems: &[&str]) -> MatrixRequest {
+    fn request(filesystems: &[&str]) -> MatrixRequest {
         MatrixRequest {
             workloads: vec!["dirops".into()],
             filesystems: filesystems.iter().map(ToString::to_string).collect(),
@@ -128,22 +128,22 @@ mod tests {
     }
 
     #[test]
-    fn only_a_spec_that_names_it_gets_a_device_for_its_journal() {
-        let matrix_request = ask(&["far=ext4 -J device={journal}", "ext4", "xfs"]);
+    fn only_a_spec_that_names_a_journal_device_gets_one() {
+        let matrix_request = request(&["far=ext4 -J device={journal}", "ext4", "xfs"]);
         let cells = matrix(&matrix_request, &Place::Device(place("loop:8G", 8 << 30))).unwrap();
         let journals: Vec<Option<Bytes>> =
             cells.iter().map(|cell| cell.plan.medium.journal_size()).collect();
         assert_eq!(journals, [Some(DEFAULT_JOURNAL), None, None]);
         assert_eq!(cells[0].plan.label, "far");
-        // The blocks of a host's device are not zeroed beforehand.
+        // The blocks of a host's device are not zeroed in advance.
         let mkfs = cells[1].plan.filesystem.as_ref().unwrap().mkfs.join(" ");
         assert!(!mkfs.contains("assume_storage_prezeroed"), "{mkfs}");
     }
 
     #[test]
-    fn an_age_is_a_row_here_too_and_leaves_less_room() {
+    fn on_a_device_an_age_is_a_separate_row_and_leaves_less_space() {
         let ages = vec![None, "fill=80%".parse().ok()];
-        let matrix_request = MatrixRequest { ages, ..ask(&["ext4"]) };
+        let matrix_request = MatrixRequest { ages, ..request(&["ext4"]) };
         let cells = matrix(&matrix_request, &Place::Device(place("loop:1G", 1 << 30))).unwrap();
         let fills: Vec<Option<u32>> =
             cells.iter().map(|cell| cell.plan.age().map(|age| age.fill)).collect();
@@ -158,10 +158,10 @@ mod tests {
             workloads: vec!["bonnie".into()],
             parameters: vec!["bonnie.files=0".into()],
             ages: vec!["fill=80%".parse().ok()],
-            ..ask(&["raw"])
+            ..request(&["raw"])
         };
         let text = matrix(&raw, &Place::Device(place("loop:1G", 1 << 30))).unwrap_err().to_string();
-        assert!(text.contains("nothing is made there by an mkfs"), "{text}");
+        assert!(text.contains("no mkfs creates a file system there"), "{text}");
     }
 
     #[test]
@@ -170,24 +170,26 @@ mod tests {
             matrix(matrix_request, &Place::Device(place)).unwrap_err().to_string()
         };
         let loops = || place("loop:8G", 8 << 30);
-        assert!(refused(&ask(&[]), loops()).contains("--fs ext4"));
-        assert!(refused(&ask(&["xfs"]), place("loop:8M", 8 << 20)).contains("needs at least 300"));
+        assert!(refused(&request(&[]), loops()).contains("--fs ext4"));
+        assert!(
+            refused(&request(&["xfs"]), place("loop:8M", 8 << 20)).contains("needs at least 300")
+        );
         let sysctls = vec!["vm.swappiness=1".to_string()];
-        let text = refused(&MatrixRequest { sysctls, ..ask(&["ext4"]) }, loops());
+        let text = refused(&MatrixRequest { sysctls, ..request(&["ext4"]) }, loops());
         assert!(text.contains("sysctl -w"), "{text}");
         let journal = |size| DevicePlace { journal_size: Some(Bytes(size)), ..loops() };
-        assert!(refused(&ask(&["ext4"]), journal(1 << 30)).contains("none does"));
-        let outer = ask(&["ext4 -J device={journal}"]);
+        assert!(refused(&request(&["ext4"]), journal(1 << 30)).contains("none does"));
+        let outer = request(&["ext4 -J device={journal}"]);
         assert!(refused(&outer, journal(1000)).contains("whole mebibytes"));
         let files = MatrixRequest {
             parameters: vec!["files=4000000".into(), "size=8K".into()],
-            ..ask(&["ext4"])
+            ..request(&["ext4"])
         };
         let text = refused(&files, loops());
         assert!(text.ends_with("or the file system larger with a larger loop:SIZE"), "{text}");
         let drive = refused(&files, place("/dev/disk/by-id/x:y", 8 << 30));
         assert!(drive.ends_with("larger with a larger drive"), "{drive}");
-        let fills = MatrixRequest { workloads: vec!["capacity".into()], ..ask(&["ext4"]) };
+        let fills = MatrixRequest { workloads: vec!["capacity".into()], ..request(&["ext4"]) };
         let text = refused(&fills, loops());
         assert!(text.contains("--on loop:256M") && !text.contains("--size"), "{text}");
     }

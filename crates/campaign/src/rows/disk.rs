@@ -17,9 +17,12 @@ pub struct Disk {
 }
 
 impl Disk {
-    pub(crate) fn plan(&self, then: Option<&PeriodSettings<'_>>) -> Result<DiskPlan, MatrixError> {
+    pub(crate) fn plan(
+        &self,
+        period: Option<&PeriodSettings<'_>>,
+    ) -> Result<DiskPlan, MatrixError> {
         let mut spec = self.spec.clone();
-        if let Some(cache) = then.and_then(|then| then.settings.write_cache.as_deref()) {
+        if let Some(cache) = period.and_then(|period| period.settings.write_cache.as_deref()) {
             // An unknown name leaves the cache type of the disk profile unchanged.
             let known = [WriteCache::WriteBack, WriteCache::WriteThrough];
             let named = known.into_iter().find(|known| known.name() == cache);

@@ -28,11 +28,11 @@ pub fn lab_rows(matrix_request: &MatrixRequest, lab: &LabPlace) -> Result<Vec<Ro
         lab.disks.iter().map(|requested| disk(requested)).collect::<Result<_, _>>()?;
     let journal = lab.journal_disk.as_deref().map(disk).transpose()?;
     let no_journal = !specs.iter().any(|(_, spec)| spec.names_second_disk());
-    for (option, given) in [
+    for (option, is_set) in [
         ("--journal-disk", lab.journal_disk.is_some()),
         ("--journal-size", lab.journal_size.is_some()),
     ] {
-        if given && no_journal {
+        if is_set && no_journal {
             return Err(MatrixError::Wrong(format!(
                 "{option} is for a file system whose spec names {{journal}}, and none does; write \
                  --fs 'ext4 -J device={{journal}}', for example, or leave {option} out"
@@ -41,10 +41,10 @@ pub fn lab_rows(matrix_request: &MatrixRequest, lab: &LabPlace) -> Result<Vec<Ro
     }
     let mut rows = Vec::new();
     for kernel in &lab.kernels {
-        for (at, disk) in disks.iter().enumerate() {
+        for (index, disk) in disks.iter().enumerate() {
             for known in &specs {
                 // A file system without a disk would have the same row for each disk.
-                if at > 0
+                if index > 0
                     && created_filesystem(&known.1)
                         .is_ok_and(|kind| kind.lies_on == Backing::Memory)
                 {
@@ -73,8 +73,8 @@ fn periods(matrix_request: &MatrixRequest) -> Vec<Option<&str>> {
 }
 
 fn check_periods(periods: &[Option<String>]) -> Result<(), MatrixError> {
-    for (at, requested) in periods.iter().enumerate() {
-        if periods[..at].contains(requested) {
+    for (index, requested) in periods.iter().enumerate() {
+        if periods[..index].contains(requested) {
             let requested = requested.as_deref().unwrap_or(TODAY);
             return Err(MatrixError::Wrong(format!("--period names {requested} twice")));
         }

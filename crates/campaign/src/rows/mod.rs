@@ -76,5 +76,9 @@ pub fn lacks(top: &Filesystem, below: &Filesystem) -> BTreeMap<String, String> {
 }
 
 pub(crate) fn find_duplicate<T: PartialEq>(names: &[T]) -> Option<&T> {
-    names.iter().enumerate().find(|(at, name)| names[..*at].contains(name)).map(|(_, name)| name)
+    names
+        .iter()
+        .enumerate()
+        .find(|(index, name)| names[..*index].contains(name))
+        .map(|(_, name)| name)
 }

@@ -75,7 +75,7 @@ fn block_size(text: &str, spec: &Spec) -> Result<u32, MatrixError> {
         return wrong(format!("the model takes no mount option, and '{option}' is one"));
     }
     let words: Vec<&str> = spec.mkfs.iter().map(String::as_str).collect();
-    let given = match words.as_slice() {
+    let size = match words.as_slice() {
         [] => return Ok(BLOCK_SIZES[0]),
         ["-b", size] => *size,
         [word] if word.starts_with("-b") => &word[2..],
@@ -86,9 +86,9 @@ fn block_size(text: &str, spec: &Spec) -> Result<u32, MatrixError> {
             ));
         }
     };
-    match BLOCK_SIZES.iter().find(|size| size.to_string() == given) {
+    match BLOCK_SIZES.iter().find(|known| known.to_string() == size) {
         Some(size) => Ok(*size),
-        None => wrong(format!("-b {given} is not valid; it must be 1024, 2048 or 4096")),
+        None => wrong(format!("-b {size} is not valid; it must be 1024, 2048 or 4096")),
     }
 }
 
@@ -134,7 +134,7 @@ mod tests {
     use crate::matrix;
     use crate::matrix_request::Place;
 
-    fn ask(
+    fn labels(
         workload: &str,
         filesystems: &[&str],
         parameters: &[&str],
@@ -157,16 +157,16 @@ mod tests {
     #[test]
     fn the_default_file_systems_are_the_three_of_2001() {
         assert_eq!(
-            ask("dirops", &[], &[]).unwrap(),
+            labels("dirops", &[], &[]).unwrap(),
             ["classic-ext2", "cached-ext2", "indexed-ext2"]
         );
-        assert_eq!(ask("dirops", &["small=classic-ext2 -b 1024"], &[]).unwrap(), ["small"]);
+        assert_eq!(labels("dirops", &["small=classic-ext2 -b 1024"], &[]).unwrap(), ["small"]);
     }
 
     #[test]
     fn unsupported_requests_are_refused_with_the_reason() {
         let refused = |workload, filesystems: &[&str], parameters: &[&str]| {
-            ask(workload, filesystems, parameters).unwrap_err()
+            labels(workload, filesystems, parameters).unwrap_err()
         };
         assert!(refused("dirops", &["ext2"], &[]).contains("there is no model 'ext2'"));
         assert!(refused("dirops", &["classic-ext2 -b 512"], &[]).contains("1024, 2048 or 4096"));

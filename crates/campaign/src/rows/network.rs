@@ -11,12 +11,12 @@ use crate::matrix_request::{LabPlace, MatrixError};
 pub fn check(lab: &LabPlace, specs: &[(String, Spec)]) -> Result<(), MatrixError> {
     let wrong = |text: String| Err(MatrixError::Wrong(text));
     let any_shared = specs.iter().any(|(_, spec)| shared::protocol(&spec.kind).is_some());
-    for (option, given) in
+    for (option, is_set) in
         [("--clients", !lab.clients.is_empty()), ("--network", !lab.networks.is_empty())]
     {
-        if given && !any_shared {
+        if is_set && !any_shared {
             return wrong(format!(
-                "{option} is for a file system that clients share, and none of --fs is; write --fs 'nfs:ext4', for \
+                "{option} is for a file system that clients share, and no --fs names one; write --fs 'nfs:ext4', for \
                  example, or leave {option} out"
             ));
         }

@@ -83,15 +83,15 @@ fn good(_: &Job) -> Result<AgentReport, VenueError> {
     Ok(AgentReport { outcome: Outcome::Ok, ..AgentReport::default() })
 }
 
-fn go(venue: &dyn Venue, store: &mut Store, stop: bool) -> Result<Summary, RunError> {
-    go_with(&cells(), venue, store, stop)
+fn run_all(venue: &dyn Venue, store: &mut Store, stop: bool) -> Result<Summary, RunError> {
+    run_cells(&cells(), venue, store, stop)
 }
 
 fn runner(jobs: usize, stop: &AtomicBool) -> Runner<'_> {
     Runner { jobs, build: None, stop, observer: &() }
 }
 
-fn go_with(
+fn run_cells(
     cells: &[Cell],
     venue: &dyn Venue,
     store: &mut Store,
@@ -122,9 +122,9 @@ fn every_record_names_the_build_whatever_its_outcome() {
 fn every_trial_is_stored_and_a_second_run_has_nothing_to_do() {
     let folder = tempfile::tempdir().unwrap();
     let mut store = Store::open(folder.path()).unwrap();
-    let summary = go(&Fake(good), &mut store, false).unwrap();
+    let summary = run_all(&Fake(good), &mut store, false).unwrap();
     assert_eq!(summary, Summary { ok: 6, ..Summary::default() });
-    let summary = go(&Fake(good), &mut store, false).unwrap();
+    let summary = run_all(&Fake(good), &mut store, false).unwrap();
     assert_eq!(summary, Summary { already_stored: 6, ..Summary::default() });
     assert_eq!(store.trials().len(), 6);
 }
@@ -134,9 +134,9 @@ fn a_failed_trial_is_recorded_with_the_reason_and_run_again() {
     let folder = tempfile::tempdir().unwrap();
     let mut store = Store::open(folder.path()).unwrap();
     let bad = |_: &Job| Err(VenueError::Failed("killed by signal 9".into()));
-    assert_eq!(go(&Fake(bad), &mut store, false).unwrap().failed, 6);
+    assert_eq!(run_all(&Fake(bad), &mut store, false).unwrap().failed, 6);
     assert_eq!(store.trials()[0].reason.as_deref(), Some("killed by signal 9"));
-    assert_eq!(go(&Fake(good), &mut store, false).unwrap().ok, 6);
+    assert_eq!(run_all(&Fake(good), &mut store, false).unwrap().ok, 6);
     let current = crate::without_superseded(store.trials());
     assert!(current.iter().all(|trial| trial.outcome == Outcome::Ok), "a failure stayed");
 }
@@ -146,7 +146,7 @@ fn a_failure_records_the_identity_of_its_lab() {
     let folder = tempfile::tempdir().unwrap();
     let mut store = Store::open(folder.path()).unwrap();
     let bad = |_: &Job| Err(VenueError::Failed("x".into()));
-    go(&Fake(bad), &mut store, false).unwrap();
+    run_all(&Fake(bad), &mut store, false).unwrap();
     assert!(store.trials().iter().all(|trial| trial.lab_id.as_deref() == Some("here")));
 }
 
@@ -154,7 +154,7 @@ fn a_failure_records_the_identity_of_its_lab() {
 fn trials_keep_the_row_of_earlier_commands_in_their_folder() {
     let folder = tempfile::tempdir().unwrap();
     let mut store = Store::open(folder.path()).unwrap();
-    go(&Fake(good), &mut store, false).unwrap();
+    run_all(&Fake(good), &mut store, false).unwrap();
     let rows = |store: &Store| {
         let of = |trial: &Trial| (trial.plan.label.clone(), trial.row.unwrap());
         store.trials().iter().map(of).collect::<BTreeMap<_, _>>()
@@ -166,7 +166,7 @@ fn trials_keep_the_row_of_earlier_commands_in_their_folder() {
     // Another command in the same folder names a new row first.
     let mut cells = cells();
     cells[0].plan.label = "new".into();
-    go_with(&cells, &Fake(good), &mut store, false).unwrap();
+    run_cells(&cells, &Fake(good), &mut store, false).unwrap();
     assert_eq!(rows(&store), rows_of(&[("a", 0), ("b", 1), ("new", 2)]));
 }
 
@@ -174,11 +174,11 @@ fn trials_keep_the_row_of_earlier_commands_in_their_folder() {
 fn the_same_plan_under_another_label_is_another_row_and_runs() {
     let folder = tempfile::tempdir().unwrap();
     let mut store = Store::open(folder.path()).unwrap();
-    go(&Fake(good), &mut store, false).unwrap();
+    run_all(&Fake(good), &mut store, false).unwrap();
     let mut cells = cells();
     cells[1] = cells[0].clone();
     cells[1].plan.label = "twin".into();
-    let summary = go_with(&cells, &Fake(good), &mut store, false).unwrap();
+    let summary = run_cells(&cells, &Fake(good), &mut store, false).unwrap();
     assert_eq!(summary, Summary { ok: 3, already_stored: 3, ..Summary::default() });
 }
 
@@ -188,9 +188,9 @@ fn a_cell_that_cannot_run_here_is_stored_once_with_its_reason_and_the_rest_runs(
     let mut store = Store::open(folder.path()).unwrap();
     let mut cells = cells();
     cells[1].skip = Some("Linux 6.13 no longer has it".into());
-    let summary = go_with(&cells, &Fake(good), &mut store, false).unwrap();
+    let summary = run_cells(&cells, &Fake(good), &mut store, false).unwrap();
     assert_eq!(summary, Summary { ok: 3, skipped: 3, ..Summary::default() });
-    let summary = go_with(&cells, &Fake(good), &mut store, false).unwrap();
+    let summary = run_cells(&cells, &Fake(good), &mut store, false).unwrap();
     assert_eq!(summary, Summary { already_stored: 3, skipped: 3, ..Summary::default() });
     let skipped: Vec<&Trial> =
         store.trials().iter().filter(|trial| trial.outcome == Outcome::Skipped).collect();
@@ -240,24 +240,24 @@ impl Venue for Place {
 fn another_file_system_on_the_same_directory_is_refused_even_with_nothing_to_do() {
     let folder = tempfile::tempdir().unwrap();
     let mut store = Store::open(folder.path()).unwrap();
-    assert_eq!(go(&Place("ext4 rw"), &mut store, false).unwrap().ok, 6);
-    assert_eq!(go(&Place("ext4 rw"), &mut store, false).unwrap().already_stored, 6);
-    let error = go(&Place("tmpfs rw"), &mut store, false).unwrap_err().to_string();
+    assert_eq!(run_all(&Place("ext4 rw"), &mut store, false).unwrap().ok, 6);
+    assert_eq!(run_all(&Place("ext4 rw"), &mut store, false).unwrap().already_stored, 6);
+    let error = run_all(&Place("tmpfs rw"), &mut store, false).unwrap_err().to_string();
     assert!(error.contains("mount 'ext4 rw'") && error.contains("'tmpfs rw' now"), "{error}");
 }
 
 #[test]
-fn a_host_never_joins_a_lab_and_trials_of_other_requests_are_reported() {
+fn host_trials_never_join_lab_trials_and_trials_of_other_requests_are_reported() {
     let folder = tempfile::tempdir().unwrap();
     let mut store = Store::open(folder.path()).unwrap();
-    go(&Fake(good), &mut store, false).unwrap();
+    run_all(&Fake(good), &mut store, false).unwrap();
     let mut cells = cells();
     for cell in &mut cells {
         cell.plan.medium = MediumPlan::Directory { path: "/srv".into() };
         cell.plan.venue = VenuePlan::Host;
         cell.plan = cell.plan.clone().with_hash();
     }
-    let error = go_with(&cells, &Place("ext4 rw"), &mut store, false).unwrap_err().to_string();
+    let error = run_cells(&cells, &Place("ext4 rw"), &mut store, false).unwrap_err().to_string();
     assert!(error.contains("ran in the lab, and these would run on a host"), "{error}");
     let (count, rows) = crate::compatibility::unrequested_trials(&cells, store.trials().iter());
     assert_eq!((count, rows.len()), (6, 2), "{rows:?}");
@@ -272,7 +272,7 @@ fn a_host_never_joins_a_lab_and_trials_of_other_requests_are_reported() {
 fn a_stopped_run_stores_nothing_of_its_running_trials() {
     let folder = tempfile::tempdir().unwrap();
     let mut store = Store::open(folder.path()).unwrap();
-    let summary = go(&Fake(good), &mut store, true).unwrap();
+    let summary = run_all(&Fake(good), &mut store, true).unwrap();
     assert_eq!(summary, Summary { left: 6, ..Summary::default() });
     assert!(store.trials().is_empty());
 }
@@ -282,7 +282,7 @@ fn a_missing_requirement_of_all_trials_ends_the_run_at_once() {
     let folder = tempfile::tempdir().unwrap();
     let mut store = Store::open(folder.path()).unwrap();
     let bad = |_: &Job| Err(VenueError::Missing("no QEMU".into()));
-    assert!(matches!(go(&Fake(bad), &mut store, false), Err(RunError::Missing(_))));
+    assert!(matches!(run_all(&Fake(bad), &mut store, false), Err(RunError::Missing(_))));
     assert!(store.trials().is_empty());
 }
 
@@ -293,17 +293,17 @@ fn two_labs_never_mix_in_one_folder() {
     let one_fails = |job: &Job| {
         if job.seed == 3 { Err(VenueError::Failed("x".into())) } else { good(job) }
     };
-    go(&Fake(one_fails), &mut store, false).unwrap();
+    run_all(&Fake(one_fails), &mut store, false).unwrap();
     drop(store);
     let path = folder.path().join(fsdyno_record::lines::FILE);
     let text = std::fs::read_to_string(&path).unwrap();
     std::fs::write(&path, text.replace("\"here\"", "\"there\"")).unwrap();
     let mut store = Store::open(folder.path()).unwrap();
-    let error = go(&Fake(good), &mut store, false).unwrap_err();
+    let error = run_all(&Fake(good), &mut store, false).unwrap_err();
     assert!(error.to_string().contains("different: agent"), "{error}");
 }
 
-/// A venue that may not boot a guest for a snapshot.
+/// A venue that must not boot a guest to create a snapshot.
 struct NoBoot;
 
 impl Venue for NoBoot {
@@ -325,7 +325,7 @@ impl Venue for NoBoot {
 fn a_dry_run_boots_no_guest_and_still_finds_another_lab() {
     let folder = tempfile::tempdir().unwrap();
     let mut store = Store::open(folder.path()).unwrap();
-    go(&Fake(good), &mut store, false).unwrap();
+    run_all(&Fake(good), &mut store, false).unwrap();
     let mut cells = cells();
     let mut stored = store.trials().to_vec();
     for plan in cells

@@ -1,7 +1,7 @@
-//! The result folder: `trials.ndjson`, with a line for each trial, written as the trial ends, and `series.ndjson`.
+//! The result folder: `trials.ndjson`, with a line for each trial, written when the trial ends, and `series.ndjson`.
 //!
 //! Every line is persisted before the next trial starts. A line torn by a crash is removed before the next one is
-//! written; any other unreadable line means that the file is not fsdyno's, and the file is left unchanged.
+//! written; any other unreadable line means that fsdyno did not write the file, which is left unchanged.
 
 mod error;
 pub mod series_file;
@@ -49,7 +49,7 @@ pub struct Store {
     trials: Vec<Trial>,
     series: SeriesFile,
     torn: Option<usize>,
-    made: Vec<NewFolder>,
+    created: Vec<NewFolder>,
 }
 
 impl Store {
@@ -58,7 +58,7 @@ impl Store {
     /// # Errors
     /// The reason why results cannot be stored there; nothing has been changed.
     pub fn open(folder: &Path) -> Result<Store, StoreError> {
-        let made = prepare(folder)?;
+        let created = prepare(folder)?;
         let path = folder.join(FILE);
         let file = file::append(&path, true).map_err(io("write", &path))?;
         lock(&file, folder, FILE)?;
@@ -69,7 +69,7 @@ impl Store {
         let torn = torn.map(|_| length - valid_length);
         let series = SeriesFile::open(folder, &trials)?;
         let (folder, length) = (folder.into(), valid_length as u64);
-        let mut store = Store { folder, file, length, trials, series, torn, made };
+        let mut store = Store { folder, file, length, trials, series, torn, created };
         if torn.is_some() {
             store.file.set_len(store.length).map_err(io("remove the torn line of", &path))?;
         }
@@ -168,8 +168,8 @@ impl Store {
     /// Returns whether a trial succeeded and need not run again. The trial's identity does not include
     /// the label, and a different label is a different row.
     pub fn has(&self, trial_id: &str, label: &str) -> bool {
-        let alike = |trial: &&Trial| trial.trial_id == trial_id && trial.plan.label == label;
-        self.trials.iter().filter(alike).any(|trial| trial.outcome == Outcome::Ok)
+        let is_same = |trial: &&Trial| trial.trial_id == trial_id && trial.plan.label == label;
+        self.trials.iter().filter(is_same).any(|trial| trial.outcome == Outcome::Ok)
     }
 
     /// Removes the store's files and the folders that it created, if nothing was stored.
@@ -179,7 +179,7 @@ impl Store {
             let _ = file::remove(&self.folder.join(FILE));
             let _ = file::remove(&self.folder.join(SCHEDULE));
             let _ = file::remove(&self.folder.join(ABOUT));
-            for folder in self.made.iter().rev() {
+            for folder in self.created.iter().rev() {
                 let _ = folder.remove();
             }
         }
@@ -217,7 +217,7 @@ pub(crate) fn replace_locked(path: &Path, bytes: &[u8]) -> std::io::Result<File>
 /// Returns the trials of one folder that are not superseded: a failed or skipped trial is superseded by a successful
 /// trial of the same row and seed, or by a later unsuccessful one.
 pub fn without_superseded(trials: &[Trial]) -> Vec<Trial> {
-    let counts = trials.iter().zip(counting(trials, &[])).filter(|(_, counts)| *counts);
+    let counts = trials.iter().zip(are_current(trials, &[])).filter(|(_, counts)| *counts);
     counts.map(|(trial, _)| trial.clone()).collect()
 }
 
@@ -225,27 +225,27 @@ pub fn without_superseded(trials: &[Trial]) -> Vec<Trial> {
 /// trials. In the lab, a trial in one folder may supersede a failure in another. On a host, another folder is
 /// another run, perhaps on another host, and a failure is superseded only within its own folder.
 pub fn drop_superseded(trials: &mut Vec<Trial>, ends: &[usize]) {
-    let mut counts = counting(trials, ends).into_iter();
+    let mut counts = are_current(trials, ends).into_iter();
     trials.retain(|_| counts.next().unwrap_or(true));
 }
 
 /// Returns, for each trial, true if it is not superseded.
-fn counting(trials: &[Trial], ends: &[usize]) -> Vec<bool> {
+fn are_current(trials: &[Trial], ends: &[usize]) -> Vec<bool> {
     let mut places: BTreeMap<(&str, &str), Vec<usize>> = BTreeMap::new();
-    for (at, trial) in trials.iter().enumerate() {
-        places.entry((&trial.trial_id, &trial.plan.label)).or_default().push(at);
+    for (index, trial) in trials.iter().enumerate() {
+        places.entry((&trial.trial_id, &trial.plan.label)).or_default().push(index);
     }
     let ok = |trial: &Trial| trial.outcome == Outcome::Ok;
-    let folder = |at: usize| ends.partition_point(|end| *end <= at);
-    let counts = |(at, trial): (usize, &Trial)| {
+    let folder = |index: usize| ends.partition_point(|end| *end <= index);
+    let counts = |(index, trial): (usize, &Trial)| {
         let place = places.get(&(trial.trial_id.as_str(), trial.plan.label.as_str()));
         let supersedes = |other: &usize| {
             let later = &trials[*other];
             let repeats = trial.is_bit_identical() || later.is_bit_identical();
             // Of several failures, the last one is kept.
-            (ok(later) || *other > at)
+            (ok(later) || *other > index)
                 && same_slot(trial, later)
-                && (repeats || folder(*other) == folder(at))
+                && (repeats || folder(*other) == folder(index))
         };
         ok(trial) || !place.into_iter().flatten().any(supersedes)
     };
@@ -367,8 +367,8 @@ pub(crate) mod tests {
         store.append(trial("one", Outcome::Ok), None).unwrap();
         drop(store);
         let path = base.path().join(FILE);
-        let whole = std::fs::read(&path).unwrap();
-        std::fs::write(&path, [&whole[..], b"{\"schema\":1,\"tri"].concat()).unwrap();
+        let contents = std::fs::read(&path).unwrap();
+        std::fs::write(&path, [&contents[..], b"{\"schema\":1,\"tri"].concat()).unwrap();
         let mut store = Store::open(base.path()).unwrap();
         assert_eq!(store.torn(), Some(16));
         store.append(trial("two", Outcome::Ok), None).unwrap();
@@ -383,11 +383,11 @@ pub(crate) mod tests {
         store.append(trial("one", Outcome::Ok), None).unwrap();
         drop(store);
         let path = base.path().join(FILE);
-        let whole = std::fs::read_to_string(&path).unwrap();
-        std::fs::write(&path, whole.trim_end()).unwrap();
+        let contents = std::fs::read_to_string(&path).unwrap();
+        std::fs::write(&path, contents.trim_end()).unwrap();
         let mut store = Store::open(base.path()).unwrap();
         assert_eq!((store.torn(), store.trials().len()), (None, 1));
-        assert_eq!(std::fs::read_to_string(&path).unwrap(), whole);
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), contents);
         store.append(trial("two", Outcome::Ok), None).unwrap();
         drop(store);
         assert_eq!(Store::open(base.path()).unwrap().trials().len(), 2);

@@ -175,36 +175,36 @@ mod tests {
         let trials = std::fs::read(folder.path().join(fsdyno_record::lines::FILE)).unwrap();
         store.append(good("two"), Some(series("two"))).unwrap();
         drop(store);
-        let through = text(folder.path());
+        let uninterrupted = text(folder.path());
         // The second trial is not stored yet.
         std::fs::write(folder.path().join(fsdyno_record::lines::FILE), trials).unwrap();
         harm(folder.path());
         let mut store = Store::open(folder.path()).unwrap();
         store.append(good("two"), Some(series("two"))).unwrap();
-        (through, text(folder.path()))
+        (uninterrupted, text(folder.path()))
     }
 
     #[test]
     fn series_of_an_unfinished_trial_are_written_only_once() {
-        let (through, resumed) = after(|_| {});
-        assert_eq!(through, resumed);
-        assert_eq!(through.lines().count(), 2);
+        let (uninterrupted, resumed) = after(|_| {});
+        assert_eq!(uninterrupted, resumed);
+        assert_eq!(uninterrupted.lines().count(), 2);
         let cut = |by: usize| {
             move |folder: &Path| {
                 let text = text(folder);
                 std::fs::write(folder.join(FILE), &text[..text.len() - by]).unwrap();
             }
         };
-        // At every position of the last line, up to the newline alone.
-        let length = through.lines().last().unwrap().len();
+        // Cuts off the newline alone, parts of the last line, the whole line, and one byte more.
+        let length = uninterrupted.lines().last().unwrap().len();
         for by in [1, 2, length / 2, length - 1, length, length + 1] {
-            let (through, resumed) = after(cut(by));
-            assert_eq!(through, resumed, "{by} bytes cut");
+            let (uninterrupted, resumed) = after(cut(by));
+            assert_eq!(uninterrupted, resumed, "{by} bytes cut");
         }
     }
 
     #[test]
-    fn a_folder_has_the_file_from_its_first_series_on() {
+    fn a_folder_gets_the_file_with_its_first_series() {
         let folder = tempfile::tempdir().unwrap();
         let mut store = Store::open(folder.path()).unwrap();
         store.append(trial("bad", Outcome::Failed), None).unwrap();

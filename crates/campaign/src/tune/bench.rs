@@ -67,7 +67,7 @@ fn is_over(budget: Budget, each: Duration, least: usize) -> bool {
 }
 
 /// Formats a budget: `30 min`, `200 trials`.
-pub fn words_of(budget: Budget) -> String {
+pub fn format_budget(budget: Budget) -> String {
     match budget {
         Budget::Time(time) => rough(time),
         Budget::Trials(trials) => format!("{trials} trials"),
@@ -189,7 +189,7 @@ pub fn account(trial: &Trial) -> (f64, u64, u64, u64) {
 }
 
 /// Returns the total time of all phases of a trial in seconds, without weights.
-pub fn whole(trial: &Trial) -> f64 {
+pub fn total_seconds(trial: &Trial) -> f64 {
     let phases = &trial.measured.phases;
     let by_durable = phases.iter().all(|phase| phase.durable_ns.is_some());
     phases.iter().map(|phase| seconds::seconds(phase, by_durable)).sum()

@@ -5,7 +5,7 @@ use fsdyno_report::tune::{Confirmation, Ratio};
 use fsdyno_stats::compare::{Comparison, paired, welch};
 use fsdyno_tune::{RelatedWork, related_work};
 
-use super::bench::whole;
+use super::bench::total_seconds;
 use super::request::TuneRequest;
 use crate::notes::say;
 use crate::{Failure, PointSettings, Points};
@@ -45,7 +45,7 @@ impl Work {
         }
     }
 
-    fn words(&self) -> String {
+    fn description(&self) -> String {
         std::iter::once(&self.workload)
             .chain(&self.parameters)
             .cloned()
@@ -96,8 +96,8 @@ pub fn confirm(
 ) -> Result<Vec<Confirmation>, Failure> {
     let mut all = Vec::new();
     for work in works {
-        let what = format!("{} (separate seeds)", work.words());
-        say(&format!("fsdyno: confirming with {}", work.words()));
+        let what = format!("{} (separate seeds)", work.description());
+        say(&format!("fsdyno: confirming with {}", work.description()));
         let with = |of: &PointSettings| PointSettings {
             work: Some((work.workload.clone(), work.parameters.clone())),
             ..of.clone()
@@ -114,7 +114,7 @@ pub fn confirm(
         let failed = trials.iter().find(|trial| trial.outcome != Outcome::Ok);
         let failed = failed.map(|trial| trial.reason.clone().unwrap_or_default());
         let ratio = match failed {
-            None => compared(&trials, points.is_lab()).map(|it| ratio(&it, least, LEVEL)),
+            None => compare_sides(&trials, points.is_lab()).map(|it| ratio(&it, least, LEVEL)),
             Some(_) => None,
         };
         all.push(Confirmation { what, ratio, failed });
@@ -123,9 +123,11 @@ pub fn confirm(
 }
 
 /// Compares trials of the default and of the winner, which alternate.
-fn compared(trials: &[Trial], are_pairs: bool) -> Option<Comparison> {
-    let pairs: Vec<(f64, f64)> =
-        trials.chunks_exact(2).map(|pair| (whole(&pair[0]), whole(&pair[1]))).collect();
+fn compare_sides(trials: &[Trial], are_pairs: bool) -> Option<Comparison> {
+    let pairs: Vec<(f64, f64)> = trials
+        .chunks_exact(2)
+        .map(|pair| (total_seconds(&pair[0]), total_seconds(&pair[1])))
+        .collect();
     match are_pairs {
         true => paired(&pairs),
         false => {

@@ -52,7 +52,7 @@ impl Tuning {
     /// The first value that is invalid; a budget that is too small for one decision.
     pub fn resolve(request: TuneRequest) -> Result<Tuning, Failure> {
         let (spaces, spec) = (spaces(&request)?, spec(&request));
-        let objective = checked(&request, &spec, &spaces)?;
+        let objective = resolve_objective(&request, &spec, &spaces)?;
         Ok(Tuning { request, spec, spaces, objective })
     }
 
@@ -64,7 +64,7 @@ impl Tuning {
         let Tuning { request, spec, spaces, objective } = self;
         let mut tuned = Tuned {
             tune: VERSION,
-            objective: objective.words(),
+            objective: objective.description(),
             safe: request.safe,
             least: request.least_difference,
             ..Tuned::default()
@@ -74,12 +74,12 @@ impl Tuning {
             let (filesystem, trial) =
                 search_one(request, (spec, space, spaces.len()), objective, store, session)?;
             if tuned.workload.is_empty() {
-                (tuned.workload, tuned.target) = described(&trial);
+                (tuned.workload, tuned.target) = describe(&trial);
             }
             tuned.filesystems.push(filesystem);
             winners.push(trial);
         }
-        tuned.between = between(objective, &winners, tuned.least);
+        tuned.between = compare_file_systems(objective, &winners, tuned.least);
         Ok(tuned)
     }
 }
@@ -93,7 +93,7 @@ fn spaces(tune: &TuneRequest) -> Result<Vec<Space>, Failure> {
             name => requested.push(name.to_string()),
         }
     }
-    let own = match &tune.space {
+    let custom = match &tune.space {
         Some(path) => {
             let text = bounded::read_to_string(path, &WRITTEN).map_err(|error| {
                 Failure::invalid_use(format!("--space {}: {error}", path.display()))
@@ -103,9 +103,9 @@ fn spaces(tune: &TuneRequest) -> Result<Vec<Space>, Failure> {
         None => None,
     };
     if requested.is_empty() {
-        requested.push(own.as_ref().map_or("ext4", |space| &space.filesystem).to_string());
+        requested.push(custom.as_ref().map_or("ext4", |space| &space.filesystem).to_string());
     }
-    if let Some(space) = &own
+    if let Some(space) = &custom
         && !requested.contains(&space.filesystem)
     {
         return Err(Failure::invalid_use(format!(
@@ -124,7 +124,7 @@ fn spaces(tune: &TuneRequest) -> Result<Vec<Space>, Failure> {
         if spaces.iter().any(|space| space.filesystem == *name) {
             return Err(Failure::invalid_use(format!("--fs {name} is given twice; give it once")));
         }
-        match &own {
+        match &custom {
             Some(space) if space.filesystem == *name => spaces.push(space.clone()),
             _ => spaces.push(fsdyno_tune::space::find(name)?),
         }
@@ -135,7 +135,7 @@ fn spaces(tune: &TuneRequest) -> Result<Vec<Space>, Failure> {
 /// Returns the request of the trials: in the lab with snapshots, unless the command specifies the boot mode.
 fn spec(tune: &TuneRequest) -> RunSpec {
     let mut spec = tune.spec.clone();
-    if !spec.axes.given.contains(&"boot") && is_lab(&spec) {
+    if !spec.axes.explicit.contains(&"boot") && is_lab(&spec) {
         spec.axes.guest.boot = BootPlan::Snapshot;
     }
     spec
@@ -153,7 +153,11 @@ fn of_one(spec: &RunSpec, space: &Space) -> RunSpec {
 }
 
 /// Checks the request with each file system, and the objective.
-fn checked(tune: &TuneRequest, spec: &RunSpec, spaces: &[Space]) -> Result<Objective, Failure> {
+fn resolve_objective(
+    tune: &TuneRequest,
+    spec: &RunSpec,
+    spaces: &[Space],
+) -> Result<Objective, Failure> {
     let mut phases = Vec::new();
     for space in spaces {
         let experiment = Experiment::resolve(of_one(spec, space))?;
@@ -166,8 +170,8 @@ fn checked(tune: &TuneRequest, spec: &RunSpec, spaces: &[Space]) -> Result<Objec
         let least = fsdyno_tune::least_trials(&space, &settings);
         if settings.trials < least {
             return Err(Failure::invalid_use(format!(
-                "the budget of {} for {} is too small for one decision: one trial per value plus the confirmation takes {least}; \
-                 give at least --budget {}trials, or fewer options with --only",
+                "the budget of {} for {} is too small for one decision: one trial per value plus the confirmation \
+                 takes {least}; give at least --budget {}trials, or fewer options with --only",
                 counted(settings.trials, "trial"),
                 space.filesystem,
                 least * spaces.len()
@@ -191,7 +195,8 @@ fn restriction(tune: &TuneRequest, spec: &RunSpec, kernel: Option<String>) -> Re
     }
 }
 
-/// Returns the part of a space that is tried. With several file systems, an option that only others have is ignored.
+/// Returns the part of a space that is tried. With several file systems, an option that only the others have is
+/// ignored.
 fn restricted(
     space: &Space,
     by: &Restriction,
@@ -245,7 +250,7 @@ pub fn min_trials(tune: &TuneRequest) -> Result<usize, Failure> {
 }
 
 /// Describes the workload with its parameters, and the target.
-fn described(trial: &Trial) -> (String, String) {
+fn describe(trial: &Trial) -> (String, String) {
     let plan = &trial.plan;
     let params = plan.workload.params.iter().map(|(key, value)| format!("{key}={value}"));
     let work = std::iter::once(plan.workload.name.clone()).chain(params).collect::<Vec<_>>();
@@ -321,12 +326,12 @@ fn finish(
     let least = tune.least_difference;
     let mut safety = None;
     if cuts.cuts > 0 && points.is_lab() {
-        let of_it = cuts.safety(space, &found, objective, points)?;
-        if of_it.winner != found.winner {
-            found.winner = of_it.winner.clone();
+        let tested = cuts.safety(space, &found, objective, points)?;
+        if tested.winner != found.winner {
+            found.winner = tested.winner.clone();
             found.confirmed = None;
         }
-        safety = Some(of_it);
+        safety = Some(tested);
     }
     let mut tuned = result::tuned(space, &found, least, dropped);
     if let Some(safety) = safety {
@@ -350,7 +355,7 @@ fn finish(
 
 /// Compares several file systems, each with its recommended options; a difference within the error of the processor
 /// profile is undecided.
-fn between(objective: &Objective, winners: &[Trial], least: f64) -> Vec<String> {
+fn compare_file_systems(objective: &Objective, winners: &[Trial], least: f64) -> Vec<String> {
     let mut all: Vec<(&Trial, f64)> =
         winners.iter().map(|trial| (trial, objective.value(trial))).collect();
     all.sort_by(|a, b| a.1.total_cmp(&b.1));
@@ -359,7 +364,7 @@ fn between(objective: &Objective, winners: &[Trial], least: f64) -> Vec<String> 
         |trial: &Trial| trial.plan.filesystem.as_ref().map_or(String::new(), |it| it.kind.clone());
     let share = |trial: &Trial| {
         let cpu: f64 = trial.measured.phases.iter().map(|phase| phase.cpu_ns.seconds()).sum();
-        (cpu / bench::whole(trial)).min(1.0)
+        (cpu / bench::total_seconds(trial)).min(1.0)
     };
     let line = |(trial, other): &(&Trial, f64)| {
         let ratio = other / time;

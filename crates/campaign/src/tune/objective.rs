@@ -46,7 +46,7 @@ impl Objective {
     }
 
     /// Describes the objective.
-    pub fn words(&self) -> String {
+    pub fn description(&self) -> String {
         let weight = |(name, weight): &(String, f64)| match *weight == 1.0 {
             true => name.clone(),
             false => format!("{weight} {name}"),
@@ -87,10 +87,10 @@ mod tests {
     #[test]
     fn an_objective_weighs_phases_and_refuses_others() {
         assert_eq!(
-            parse("deliver=2,setup").unwrap().words(),
+            parse("deliver=2,setup").unwrap().description(),
             "minimised: time of 2 deliver + setup"
         );
-        for (text, says) in [
+        for (text, expected) in [
             ("delivr=2", "did you mean 'deliver'?"),
             ("deliver=0", "a positive number"),
             ("deliver=nan", "a positive number"),
@@ -98,7 +98,7 @@ mod tests {
             ("", "no phase ''"),
         ] {
             let error = parse(text).unwrap_err();
-            assert!(error.contains(says), "{text}: {error}");
+            assert!(error.contains(expected), "{text}: {error}");
         }
     }
 

@@ -54,8 +54,8 @@ impl Tuning {
                 format!("{outlook} ({})", one.basis())
             }
             None => format!(
-                "{}; that of a trial is not known before the first one on this machine",
-                bench::words_of(budget)
+                "{}; the time of a trial is not known before the first one on this machine",
+                bench::format_budget(budget)
             ),
         })
     }

@@ -39,7 +39,7 @@ pub fn settings(space: &Space, point: &Point) -> Settings {
 }
 
 /// Formats the settings of a value for the user.
-fn sets(value: &space::Value) -> String {
+fn describe_settings(value: &space::Value) -> String {
     let mkfs = (!value.mkfs.is_empty()).then(|| format!("mkfs {}", value.mkfs));
     let mount = (!value.mount.is_empty()).then(|| format!("mount {}", value.mount));
     let scheduler = value.scheduler.as_ref().map(|it| format!("scheduler {it}"));
@@ -96,7 +96,7 @@ fn effects(space: &Space, found: &SearchResult, least: f64) -> Vec<OptionEffect>
         OptionEffect {
             what: value_name(space, (it.option, it.value)),
             about: option.about.clone(),
-            sets: sets(value),
+            sets: describe_settings(value),
             alone: it.alone.map(|worth| worth.change()),
             alone_deviation: it.alone.map_or(0.0, |worth| worth.deviation),
             with_winner: it.with_winner.map(|worth| worth.change()),

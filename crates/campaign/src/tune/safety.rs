@@ -77,7 +77,7 @@ impl Cuts<'_> {
             }
             let (losses, cuts) = (candidate.losses.unwrap_or(0), candidate.cuts);
             let why = format!(
-                "acknowledged work was lost at {losses} of {cuts} power cuts; --unsafe admits it"
+                "acknowledged work was lost at {losses} of {cuts} power cuts; --unsafe allows it"
             );
             safety.refused.push(Reason { what: candidate.words, why });
             safety.winner = default.clone();

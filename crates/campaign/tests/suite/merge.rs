@@ -123,11 +123,11 @@ impl Cluster {
         let mut store = Store::open(&folder).unwrap();
         let share = ShareFile::new(shard, &self.slots(), &self.cells, format!("run {shard}"), None);
         share.claim(&store).unwrap();
-        // The last one ends first, as it may with several workers.
-        for (at, slot) in shard.of(&self.slots()).iter().enumerate().rev() {
+        // The last trial ends first, as may happen with several workers.
+        for (index, slot) in shard.of(&self.slots()).iter().enumerate().rev() {
             let mut trial = trial(&self.cells, slot);
             trial.host.started = format!("on the machine of {name}");
-            if let Some(trial) = change(at, trial) {
+            if let Some(trial) = change(index, trial) {
                 let series = series(&trial);
                 store.append(trial, series).unwrap();
             }
@@ -139,7 +139,7 @@ impl Cluster {
         self.share(name, shard, |_, trial| Some(trial))
     }
 
-    fn whole(&self) -> Vec<Trial> {
+    fn complete(&self) -> Vec<Trial> {
         let row = |slot: &Slot| u32::try_from(slot.cell).ok();
         let trial = |slot: &Slot| Trial { row: row(slot), ..trial(&self.cells, slot) };
         self.slots().iter().map(trial).collect()
@@ -162,13 +162,13 @@ fn files(folder: &Path) -> Vec<(String, Vec<u8>)> {
 }
 
 #[test]
-fn shares_in_any_order_make_the_whole_in_the_order_of_the_schedule() {
+fn shares_in_any_order_merge_to_all_trials_in_the_order_of_the_schedule() {
     let cluster = Cluster::new(cells());
     let shares: Vec<PathBuf> =
         (1..=3).map(|at| cluster.good(&format!("s{at}"), &format!("{at}/3"))).collect();
     let out = cluster.path("out");
     let merged = merge(&out, &shares, false).unwrap();
-    assert_eq!(without_host(&merged.trials), cluster.whole());
+    assert_eq!(without_host(&merged.trials), cluster.complete());
     assert_eq!((merged.missing.as_str(), merged.twice), ("", 0));
     let rows = merged.trials.iter().map(|trial| (trial.row, trial.plan.label.as_str()));
     let rows: BTreeSet<(Option<u32>, &str)> = rows.collect();
@@ -194,7 +194,7 @@ fn a_repeated_merge_changes_nothing_and_a_partial_one_can_be_continued() {
     assert_eq!((merged.trials.len(), merged.missing.as_str()), (4, "share 2/2 (4 trials)"));
     let second = cluster.good("s2", "2/2");
     let merged = merge(&out, std::slice::from_ref(&second), false).unwrap();
-    assert_eq!(without_host(&merged.trials), cluster.whole());
+    assert_eq!(without_host(&merged.trials), cluster.complete());
     let before = files(&out);
     assert_eq!(merge(&out, &[second], false).unwrap().twice, 0);
     assert_eq!(files(&out), before);
@@ -216,7 +216,7 @@ fn a_bit_identical_duplicate_of_a_share_counts_once() {
         [cluster.good("s1", "1/2"), cluster.good("s2", "2/2"), cluster.good("twin", "2/2")];
     let merged = merge(&cluster.path("out"), &shares, false).unwrap();
     assert_eq!(merged.twice, 4);
-    assert_eq!(without_host(&merged.trials), cluster.whole());
+    assert_eq!(without_host(&merged.trials), cluster.complete());
     assert_eq!(merged.trials[1].host.started, "on the machine of s2");
 }
 
@@ -254,14 +254,14 @@ fn a_success_elsewhere_supersedes_a_failure_of_the_same_trial() {
     assert_eq!(merged.trials.iter().filter(|trial| trial.outcome == Outcome::Failed).count(), 4);
     let again = cluster.good("again", "2/2");
     let merged = merge(&cluster.path("good"), &[first, failed, again], false).unwrap();
-    assert_eq!(without_host(&merged.trials), cluster.whole());
+    assert_eq!(without_host(&merged.trials), cluster.complete());
 }
 
 #[test]
 fn two_labs_are_refused_with_their_differences() {
     let cluster = Cluster::new(cells());
     let first = cluster.good("s1", "1/2");
-    // Another QEMU, and another initramfs alone: the same trial would have another identity.
+    // A different QEMU, and only a different initramfs: the same trial would have a different identity.
     for (component, name, text) in
         [(Some("qemu"), "s2", "different: qemu"), (None, "s3", "the initramfs")]
     {
@@ -310,7 +310,7 @@ fn shares_of_two_commands_are_refused_with_their_first_difference() {
 }
 
 #[test]
-fn folders_that_are_no_share_or_no_merge_are_left_unchanged() {
+fn folders_that_are_neither_shares_nor_merges_are_left_unchanged() {
     let cluster = Cluster::new(cells());
     let (first, second) = (cluster.good("s1", "1/2"), cluster.good("s2", "2/2"));
     let shares = [first.clone(), second];
@@ -351,7 +351,7 @@ fn a_running_share_is_refused_and_a_torn_line_is_reported() {
 }
 
 #[test]
-fn a_folder_stays_the_share_that_it_is() {
+fn a_folder_stays_the_share_that_it_was_created_as() {
     let cluster = Cluster::new(cells());
     let folder = cluster.good("s1", "1/2");
     let store = Store::open(&folder).unwrap();
@@ -390,19 +390,19 @@ fn the_logs_of_shares_are_copied_to_the_merged_folder_and_none_is_overwritten() 
     let out = cluster.path("out");
     let shares = [one.clone(), two.clone()];
     // One log was removed after its run: the merged record no longer refers to it.
-    let gone = std::fs::read_dir(two.join("logs")).unwrap().next().unwrap().unwrap();
-    std::fs::remove_file(gone.path()).unwrap();
+    let removed = std::fs::read_dir(two.join("logs")).unwrap().next().unwrap().unwrap();
+    std::fs::remove_file(removed.path()).unwrap();
     for _ in 0..2 {
         let merged = merge(&out, &shares, false).unwrap();
         let named =
             merged.trials.iter().filter_map(|trial| Some((trial, trial.host.log.as_ref()?)));
         let named: Vec<_> = named.collect();
-        assert_eq!(named.len(), cluster.whole().len() - 1);
+        assert_eq!(named.len(), cluster.complete().len() - 1);
         for (trial, log) in named {
             let text = std::fs::read_to_string(out.join(log)).unwrap();
             assert_eq!(text, format!("of {}", trial.trial_id));
         }
-        assert_eq!(files(&out.join("logs")).len(), cluster.whole().len() - 1);
+        assert_eq!(files(&out.join("logs")).len(), cluster.complete().len() - 1);
     }
     // The log of another trial blocks the continued merge, and stays.
     let other = cluster.path("other");
@@ -419,7 +419,7 @@ fn a_log_is_copied_only_into_the_merged_folder_whatever_the_name_of_its_trial() 
     let cluster = Cluster::new(cells());
     let folder = cluster.good("s1", "1/1");
     // A malicious share: the first trial is named by a path, in both files, and has a log there.
-    let id = cluster.whole()[0].trial_id.clone();
+    let id = cluster.complete()[0].trial_id.clone();
     for name in ["trials.ndjson", "schedule.json"] {
         let text = std::fs::read_to_string(folder.join(name)).unwrap();
         let text = text.replace(&id, "../../sub/evil");

@@ -14,7 +14,7 @@ use fsdyno_record::{Job, Plan};
 use fsdyno_venue::venue::Identity;
 use fsdyno_venue::{FinishedTrial, Venue, VenueError, Watch};
 
-/// A lab in which mke2fs refuses, the kernel refuses a mount of xfs, and jfs has no memory.
+/// A lab in which mke2fs refuses its options, the kernel refuses a mount of xfs, and jfs runs out of memory.
 struct Refusing;
 
 impl Venue for Refusing {
@@ -61,12 +61,12 @@ fn a_refused_row_is_run_once_and_other_failures_are_run_again() {
         let (order, stop) = (schedule(cells.len(), 2, 1), AtomicBool::new(false));
         let runner = Runner { jobs: 1, build: None, stop: &stop, observer: &() };
         let summary = run(&order, &cells, &Refusing, &mut store, &runner).unwrap();
-        // Two workloads under two seeds: of ext4 and xfs one each, of jfs all four.
+        // Two workloads under two seeds: one failure each for ext4 and xfs, all four for jfs.
         assert_eq!(summary, Summary { failed: 6, skipped: 6, ..Summary::default() });
     }
     let skipped: Vec<&Trial> =
         store.trials().iter().filter(|trial| trial.outcome == Outcome::Skipped).collect();
-    assert_eq!(skipped.len(), 6, "stored once, however often it is run");
+    assert_eq!(skipped.len(), 6, "stored once, however often the command runs");
     for trial in skipped {
         let reason = trial.reason.as_deref().unwrap();
         let words = match trial.plan.label.as_str() {

@@ -478,7 +478,7 @@ fn a_dry_run_refuses_a_folder_of_other_trials_as_a_run_does() {
         assert_eq!(code(&done), 0, "{}", stderr(&done));
     }
     for (words, part) in [
-        ("--width 2% --at-most 9 --out plain", "a number of repeats is fixed before"),
+        ("--width 2% --at-most 9 --out plain", "repeats must be fixed before"),
         ("--repeat 2 --out share", "'share' holds share 1/2, and a run without --shard"),
         ("--repeat 2 --shard 2/2 --out share", "and share 2/2 cannot be stored there"),
         ("--repeat 3 --shard 1/2 --out share", "holds share 1/2 of other trials"),

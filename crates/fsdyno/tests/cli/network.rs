@@ -77,7 +77,7 @@ fn what_cannot_be_shared_is_refused_with_what_would_be_right() {
         ("--fs smb:ext4 --on loop:1G", "in the lab only"),
         ("--fs nfs:ext4@vers=2", "write one of: 3, 4.0, 4.1, 4.2"),
         ("--fs nfs:ext4 --on loop:1G", "in the lab only"),
-        ("--fs nfs:ext4 --on .", "--fs 'nfs:ext4' cannot be made in a directory"),
+        ("--fs nfs:ext4 --on .", "--fs 'nfs:ext4' cannot be created in a directory"),
         ("--clients 2 --on .", "networks are modelled in the lab only"),
         ("--fs nfs:ext4 --clients 64 --threads 9", "would be 576 threads"),
     ] {

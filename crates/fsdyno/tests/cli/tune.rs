@@ -44,7 +44,11 @@ fn a_dry_run_says_the_budget_and_what_it_is_enough_for() {
     let folder = tempfile::tempdir().unwrap();
     let words = "tune dirops --set files=100 --fs ext4,xfs --budget 30m --dry-run";
     let text = stdout(&run(folder.path(), words));
-    assert_eq!(text.matches("  time: 15 min; that of a trial is not known").count(), 2, "{text}");
+    assert_eq!(
+        text.matches("  time: 15 min; the time of a trial is not known").count(),
+        2,
+        "{text}"
+    );
     assert!(text.contains("Not in the budget: 40 power cuts of the default"), "{text}");
     // Trials of this kind took 2 s on an idle machine. How long they take now depends on its load.
     let cache = folder.path().join("cache/fsdyno");

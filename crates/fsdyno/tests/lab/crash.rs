@@ -100,7 +100,7 @@ fn a_journal_keeps_what_was_acknowledged_on_an_honest_disk_and_not_on_one_that_d
     assert!(stderr(&again).contains(&stored), "{}", stderr(&again));
     let other = crash(folder.path(), &words.replace(&format!("--cuts {cuts}"), "--cuts 3"));
     assert_eq!(code(&other), 2, "{}", stderr(&other));
-    assert!(stderr(&other).contains("has ext4 by another command"), "{}", stderr(&other));
+    assert!(stderr(&other).contains("has ext4 from another command"), "{}", stderr(&other));
     let words =
         format!("--set protocol=qmail {kinds} --cuts 5 --misbehave drops-flushes --out liar");
     for row in rows(&crash(folder.path(), &words), 1) {

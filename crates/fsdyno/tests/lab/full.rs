@@ -89,7 +89,7 @@ fn bonnies_big_file_runs_on_the_device_itself_and_is_verified() {
 fn workloads_that_would_fill_a_users_file_system_or_make_a_tree_are_refused() {
     let folder = tempfile::tempdir().unwrap();
     for (words, right) in [
-        ("capacity --on .", "a directory of this host is on yours"),
+        ("capacity --on .", "a directory of this host is on your own file system"),
         ("capacity", "--size 256M"),
         ("capacity --size 64M --issuer null", "goes on until a call fails"),
         ("dirops --fs raw", "its phase create calls mkdir"),

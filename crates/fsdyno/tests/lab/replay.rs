@@ -42,7 +42,7 @@ fn a_command_in_the_lab_is_recorded_once_on_this_host_and_replayed() {
     // The same command goes on with the same recording, another one does not.
     let again = run(folder.path(), COMMAND);
     assert_eq!(code(&again), 0, "{}", stderr(&again));
-    assert!(stderr(&again).contains("was recorded before"), "{}", stderr(&again));
+    assert!(stderr(&again).contains("is already recorded"), "{}", stderr(&again));
     let other = run(folder.path(), "command --set command=ls --fs ext4 --out out");
     assert_eq!(code(&other), 2, "{}", stderr(&other));
 }

@@ -17,14 +17,14 @@ pub fn module_command(module: &str, release: &str) -> Option<String> {
 }
 
 /// Reports whether a kernel that was built on this host is the requested one.
-pub fn is_named(release: &str, wish: &str) -> bool {
-    release == wish || name(release) == Some(wish)
+pub fn is_named(release: &str, request: &str) -> bool {
+    release == request || name(release) == Some(request)
 }
 
 /// Returns the command that builds the requested kernel, if there is one.
-pub fn command_for(wish: &str) -> Option<&'static str> {
+pub fn command_for(request: &str) -> Option<&'static str> {
     let (_, command) =
-        BUILDS.iter().find(|(built, _)| wish == *built || name(wish) == Some(built))?;
+        BUILDS.iter().find(|(built, _)| request == *built || name(request) == Some(built))?;
     Some(command)
 }
 
@@ -38,7 +38,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_can_be_built_has_a_command_and_nothing_else_has_one() {
+    fn every_kernel_or_module_that_can_be_built_has_a_command_and_no_other_has_one() {
         assert!(command_for("reiser4").unwrap().starts_with("fsdyno kernel build reiser4 "));
         assert_eq!(command_for("5.10.223-reiser4"), command_for("reiser4"));
         assert_eq!(command_for("6.1.0-56-amd64"), None);

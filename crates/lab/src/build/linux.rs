@@ -18,9 +18,9 @@ pub(super) fn change(build: &Build<'_>, tree: &Path) -> Result<(), LabError> {
     }
     for (file, text) in ADDITIONS {
         let path = tree.join(file);
-        let mut whole = fs::read_to_string(&path).map_err(LabError::io("read", &path))?;
-        whole.push_str(text);
-        fs::write(&path, whole).map_err(LabError::io("write", &path))?;
+        let mut contents = fs::read_to_string(&path).map_err(LabError::io("read", &path))?;
+        contents.push_str(text);
+        fs::write(&path, contents).map_err(LabError::io("write", &path))?;
     }
     Ok(())
 }

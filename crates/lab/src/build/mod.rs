@@ -5,11 +5,11 @@
 //! name removes the leftovers.
 
 mod commands;
-mod kept;
 mod linux;
 mod reiser4;
 mod root;
 mod source;
+mod stored;
 mod zfs;
 
 use std::env;
@@ -29,9 +29,9 @@ use crate::error::LabError;
 use crate::tools;
 
 pub use commands::{command_for, is_named, module_command};
-pub use kept::origin;
-pub(crate) use kept::{FOLDER, keep, keep_modules, modules_for};
 pub use reiser4::{Sources, reiser4};
+pub use stored::origin;
+pub(crate) use stored::{FOLDER, modules_for, store_kernel, store_modules};
 pub use zfs::zfs;
 
 /// The cache folder of builds and their logs.
@@ -53,8 +53,8 @@ const FIXED: &[(&str, &str)] = &[
     ("TZ", "UTC"),
 ];
 
-/// Returns the words that run a command in a namespace of processes, all of which end with unshare(1), and in the others
-/// of `more`. A user other than root needs a user namespace for that, with the mapping `user`.
+/// Returns the arguments that run a command in a PID namespace, whose processes all end with unshare(1), and in the
+/// additional namespaces `more`. A user other than root also needs a user namespace, with the mapping `user`.
 fn in_namespaces(more: &[&'static str], user: &'static str) -> Vec<&'static str> {
     let mut words = vec!["unshare", "--pid", "--fork", "--kill-child"];
     words.extend(more);
@@ -87,7 +87,7 @@ pub struct BuildOptions {
 /// The result of a build.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BuildResult {
-    /// The release of the kernel that was built, or for which modules were, as the argument of `--kernel`.
+    /// The release of the kernel that was built, or for which modules were built, in the form that `--kernel` accepts.
     pub release: String,
     /// The elapsed time.
     pub elapsed: Duration,
@@ -163,8 +163,8 @@ impl<'a> Build<'a> {
         self.run_plainly(&[&prefix[..], words].concat(), folder)
     }
 
-    /// Runs a command as [`Build::run`] does, but without a namespace of processes. It has none of the variables of the
-    /// user's environment, which could change the output, except PATH.
+    /// Runs a command as [`Build::run`] does, but without a PID namespace. Of the user's environment, which could
+    /// change the output, the command receives only PATH.
     fn run_plainly(&self, words: &[&str], folder: &Path) -> Result<(), LabError> {
         let mut command = Command::new("sh");
         command
@@ -175,14 +175,14 @@ impl<'a> Build<'a> {
         command.envs(env::var_os("PATH").map(|path| ("PATH", path)));
         let failed = |error: io::Error| self.failed(error.to_string());
         let mut child = Process::start(command, &[]).map_err(failed)?;
-        let mut said = Instant::now();
+        let mut reported = Instant::now();
         let ended = loop {
             match child.poll().map_err(failed)? {
                 Some(ended) => break ended.status,
                 None => thread::sleep(Duration::from_millis(50)),
             }
-            if said.elapsed() > PAUSE {
-                said = Instant::now();
+            if reported.elapsed() > PAUSE {
+                reported = Instant::now();
                 self.step(&self.progress());
             }
         };
@@ -275,7 +275,7 @@ mod tests {
     const OPTIONS: BuildOptions = BuildOptions { jobs: 1, keep: false };
 
     #[test]
-    fn the_reason_of_a_failed_build_is_the_first_error_of_its_log() {
+    fn the_reason_of_a_failed_build_is_the_first_error_in_its_log() {
         let folder = tempfile::tempdir().unwrap();
         let cache = Cache::at(folder.path()).unwrap();
         let build = Build::begin("thing", OPTIONS, &cache, &|_| ()).unwrap();
@@ -291,11 +291,11 @@ mod tests {
     }
 
     #[test]
-    fn the_folder_of_a_build_is_removed_unless_it_is_to_stay() {
+    fn the_folder_of_a_build_is_removed_unless_it_is_kept() {
         let folder = tempfile::tempdir().unwrap();
         let cache = Cache::at(folder.path()).unwrap();
-        let kept = BuildOptions { keep: true, ..OPTIONS };
-        let build = Build::begin("thing", kept, &cache, &|_| ()).unwrap();
+        let options = BuildOptions { keep: true, ..OPTIONS };
+        let build = Build::begin("thing", options, &cache, &|_| ()).unwrap();
         let place = build.folder.clone();
         fs::write(place.join("old"), "").unwrap();
         // Only one build per name runs at a time.

@@ -8,7 +8,7 @@ use fsdyno_record::canonical::sha256_hex;
 use tempfile::TempDir;
 
 use super::source::{self, Source, wrong};
-use super::{Build, BuildOptions, BuildResult, Need, check_needs, keep, linux};
+use super::{Build, BuildOptions, BuildResult, Need, check_needs, linux, store_kernel};
 use crate::cache::Cache;
 use crate::config;
 use crate::error::LabError;
@@ -157,7 +157,7 @@ fn prepare(build: &Build<'_>, tree: &Path, place: &Path) -> Result<String, LabEr
     build.run(&merge, tree)?;
     let config = tree.join(".config");
     let config = fs::read_to_string(&config).map_err(LabError::io("read", &config))?;
-    if let Some(option) = absent(&config) {
+    if let Some(option) = missing_option(&config) {
         return Err(build.failed(format!("the configuration does not have {option}")));
     }
     Ok(format!(
@@ -189,7 +189,7 @@ fn install(
     for link in ["build", "source"] {
         let _ = fs::remove_file(modules.join(link));
     }
-    keep(&root, &release, origin, cache)?;
+    store_kernel(&root, &release, origin, cache)?;
     Ok(release)
 }
 
@@ -221,9 +221,9 @@ fn configuration() -> String {
 }
 
 /// Returns an option that the lab needs and a configuration lacks, if there is one.
-fn absent(config: &str) -> Option<&'static str> {
-    let wanting = config::missing_options(config);
-    let needed = options().map(|(name, _)| name).find(|name| wanting.contains(name));
+fn missing_option(config: &str) -> Option<&'static str> {
+    let missing = config::missing_options(config);
+    let needed = options().map(|(name, _)| name).find(|name| missing.contains(name));
     let has_reiser4 = config.lines().any(|line| line == "CONFIG_REISER4_FS=y");
     needed.or((!has_reiser4).then_some("CONFIG_REISER4_FS"))
 }
@@ -233,7 +233,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_configuration_has_reiser4_and_what_every_guest_needs() {
+    fn the_configuration_has_reiser4_and_the_options_that_every_guest_needs() {
         let text = configuration();
         for option in [
             "CONFIG_REISER4_FS=y",
@@ -247,9 +247,12 @@ mod tests {
         for without in ["CONFIG_BTRFS_FS", "CONFIG_BLK_DEV_MD", "CONFIG_MD=", "CONFIG_FUSE_FS"] {
             assert!(!text.contains(without), "{without}");
         }
-        assert_eq!(absent(&text), None);
-        assert_eq!(absent(&text.replace("CONFIG_PVH=y", "")), Some("CONFIG_PVH"));
-        assert_eq!(absent(&text.replace("CONFIG_REISER4_FS=y", "")), Some("CONFIG_REISER4_FS"));
+        assert_eq!(missing_option(&text), None);
+        assert_eq!(missing_option(&text.replace("CONFIG_PVH=y", "")), Some("CONFIG_PVH"));
+        assert_eq!(
+            missing_option(&text.replace("CONFIG_REISER4_FS=y", "")),
+            Some("CONFIG_REISER4_FS")
+        );
     }
 
     #[test]
@@ -278,7 +281,7 @@ mod tests {
     ];
 
     #[test]
-    fn sources_that_do_not_fit_are_refused_before_anything_is_written() {
+    fn unsuitable_sources_are_refused_before_anything_is_written() {
         let cases = [
             ("super_ops.c", None, "it has no super_ops.c"),
             ("volume_ops.c", Some(""), "it is Reiser5"),
@@ -296,8 +299,8 @@ mod tests {
             let linux = linux.map(Path::to_path_buf);
             let sources = Sources { linux, reiser4: reiser4.to_path_buf() };
             let options = BuildOptions { jobs: 1, keep: false };
-            let said = |line: &str| panic!("it began: {line}");
-            let error = super::reiser4(&sources, options, &cache, &said).unwrap_err();
+            let log = |line: &str| panic!("it began: {line}");
+            let error = super::reiser4(&sources, options, &cache, &log).unwrap_err();
             assert!(!place.path().join("cache").exists());
             error.to_string()
         };

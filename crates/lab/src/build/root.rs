@@ -1,7 +1,7 @@
 //! A root folder of Debian packages in which the commands of a build run, isolated from this host's programs, libraries
 //! and devices.
 //!
-//! Commands run by chroot in namespaces of their own, without a network, and see only the devices in [`SCRIPT`]. Mounts
+//! Commands run by chroot in separate namespaces, without a network, and see only the devices in [`SCRIPT`]. Mounts
 //! and processes end with the command.
 
 use std::fs;
@@ -20,7 +20,7 @@ const MERGED: &[&str] = &["bin", "lib", "lib64", "sbin"];
 /// The search path in a root.
 const SEARCH_PATH: &str = "PATH=/usr/sbin:/usr/bin";
 
-/// Gives the root $1 a few devices of this host and its own processes, and runs the other arguments in its folder $2.
+/// Mounts a few devices of this host and a /proc in the root $1, and runs the other arguments in its folder $2.
 const SCRIPT: &str = r#"
 PATH=/usr/sbin:/usr/bin:/sbin:/bin; export PATH
 root=$1; place=$2; shift 2
@@ -81,7 +81,7 @@ impl Root {
         self.folder.join(inside.trim_start_matches('/'))
     }
 
-    /// Returns the versions of packages and of those of a compiler, separated by commas.
+    /// Returns the versions of the named packages and of a compiler's packages, separated by commas.
     pub(super) fn origin(&self, names: &[&str], compiler: &str) -> String {
         let number = compiler.rsplit('-').next().unwrap_or_default();
         let is_compiler = |name: &str| {
@@ -122,7 +122,7 @@ impl Root {
         }
     }
 
-    /// Gives a program a second name, which a package's installation would otherwise do.
+    /// Gives a program a second name, as the installation of its package would.
     pub(super) fn link(
         &self,
         build: &Build<'_>,
@@ -152,7 +152,7 @@ impl Root {
     }
 }
 
-/// Returns the words that run a command in the namespaces of a root.
+/// Returns the arguments that run a command in the namespaces of a root.
 fn in_root_namespaces() -> Vec<&'static str> {
     in_namespaces(&["--mount", "--net"], "--map-root-user")
 }
@@ -191,7 +191,7 @@ fn unpack_tar(contents: impl Read, root: &Path) -> Result<(), String> {
     for entry in archive.entries().map_err(|error| error.to_string())? {
         let mut entry = entry.map_err(|error| error.to_string())?;
         let name = entry.path().map_or_else(|_| PathBuf::from("?"), |path| path.into_owned());
-        // tar replaces a link to a folder by a folder.
+        // tar would replace a link to a folder with a folder.
         if entry.header().entry_type().is_dir() && root.join(&name).is_dir() {
             continue;
         }
@@ -210,7 +210,7 @@ mod tests {
 
     use super::*;
 
-    /// Makes a package of some files, with a link for each text that begins with `->`.
+    /// Builds a package from some files, with a link for each text that begins with `->`.
     fn package(folder: &Path, name: &str, files: &[(&str, &str)]) -> PathBuf {
         let tree = folder.join(name);
         fs::create_dir_all(tree.join("DEBIAN")).unwrap();

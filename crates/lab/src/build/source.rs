@@ -31,10 +31,10 @@ pub fn wrong(source: &Path, why: impl Into<String>) -> LabError {
 impl Source {
     /// Opens a source, which must exist.
     pub fn open(path: &Path) -> Result<Source, LabError> {
-        let whole = fs::canonicalize(path).map_err(|error| wrong(path, error.to_string()))?;
-        match whole.is_dir() {
-            true => Ok(Source::Folder(whole)),
-            false => Ok(Source::Archive(whole)),
+        let absolute = fs::canonicalize(path).map_err(|error| wrong(path, error.to_string()))?;
+        match absolute.is_dir() {
+            true => Ok(Source::Folder(absolute)),
+            false => Ok(Source::Archive(absolute)),
         }
     }
 
@@ -49,12 +49,12 @@ impl Source {
         command.arg(file).arg("--no-wildcards-match-slash").arg(format!("*/{name}"));
         command.stdin(Stdio::null()).env("LC_ALL", "C");
         let output = command.output().map_err(LabError::io("read", file))?;
-        let said = String::from_utf8_lossy(&output.stderr);
-        let is_tar = !said.contains("does not look like a tar archive");
-        let is_absent = is_tar && said.contains("Not found in archive");
+        let message = String::from_utf8_lossy(&output.stderr);
+        let is_tar = !message.contains("does not look like a tar archive");
+        let is_absent = is_tar && message.contains("Not found in archive");
         if !output.status.success() && !is_absent {
-            let said = said.lines().next().unwrap_or_default().to_string();
-            return Err(wrong(file, format!("it is neither a folder nor a tar file ({said})")));
+            let message = message.lines().next().unwrap_or_default().to_string();
+            return Err(wrong(file, format!("it is neither a folder nor a tar file ({message})")));
         }
         let text = String::from_utf8_lossy(&output.stdout).into_owned();
         Ok(output.status.success().then_some(text))
@@ -108,8 +108,8 @@ pub fn hash(folder: &Path) -> Result<String, LabError> {
 
 fn read(path: &Path) -> Result<Vec<u8>, LabError> {
     let mut bytes = Vec::new();
-    let whole = File::open(path).and_then(|mut file| file.read_to_end(&mut bytes));
-    whole.map_err(LabError::io("read", path))?;
+    let result = File::open(path).and_then(|mut file| file.read_to_end(&mut bytes));
+    result.map_err(LabError::io("read", path))?;
     Ok(bytes)
 }
 

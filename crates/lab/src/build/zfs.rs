@@ -1,15 +1,15 @@
-//! OpenZFS as modules for a kernel of Debian, which ships ZFS only as source (zfs-dkms).
+//! OpenZFS as modules for a Debian kernel. Debian ships ZFS only as source (zfs-dkms).
 //!
-//! The build runs in a root folder with the kernel's headers and a compiler of the version that compiled the kernel, all of
-//! them packages of Debian's suites. So the modules do not depend on the compiler of this host, and nothing is
-//! installed here.
+//! The build runs in a root folder with the kernel's headers and a compiler of the version that compiled the kernel,
+//! all of them packages of Debian's suites. The modules therefore do not depend on the compiler of this host, and
+//! nothing is installed here.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::root::{self, Root};
-use super::{Build, BuildOptions, BuildResult, Need, check_needs, command_for, keep_modules};
+use super::{Build, BuildOptions, BuildResult, Need, check_needs, command_for, store_modules};
 use crate::archive::Archive;
 use crate::cache::Cache;
 use crate::error::LabError;
@@ -25,7 +25,7 @@ const NAME: &str = "zfs";
 /// The modules, below the folder of the source.
 const MODULES: &[&str] = &["module/spl.ko", "module/zfs.ko"];
 
-/// The age up to which lists are taken for fetched by this command.
+/// The age up to which lists are assumed to have been fetched by this command.
 const NEW: Duration = Duration::from_secs(5 * 60);
 
 /// Programs that the build needs on this host.
@@ -57,20 +57,20 @@ const TOOLS: &[&str] = &[
 /// Builds the modules for a kernel, as requested by `--kernel`, and stores them in the cache.
 ///
 /// # Errors
-/// A request that is not one kernel of Debian; a kernel that has ZFS already, or whose headers the archive does not have;
-/// a missing program or permission; [`LabError::NotBuilt`].
+/// A request that is not for exactly one Debian kernel; a kernel that already has ZFS, or whose headers the archive
+/// does not have; a missing program or permission; [`LabError::NotBuilt`].
 pub fn zfs(
-    wish: Option<&str>,
+    request: Option<&str>,
     options: BuildOptions,
     cache: &Cache,
     say: &dyn Fn(&str),
 ) -> Result<BuildResult, LabError> {
-    wish.map_or(Ok(()), |wish| check_request(wish, cache))?;
+    request.map_or(Ok(()), |request| check_request(request, cache))?;
     check_needs(NAME, NEEDS)?;
     if let Some(problem) = root::problem() {
         return Err(LabError::NoNamespace { what: NAME.into(), problem });
     }
-    let kernel = kernel::find(wish, cache, false, say)?;
+    let kernel = kernel::find(request, cache, false, say)?;
     let release = kernel.release.as_str();
     if Modules::open(&kernel.modules, release)?.has(NAME) {
         return Err(refused(release, "it already has ZFS"));
@@ -115,12 +115,12 @@ pub fn zfs(
     root.run(&build, &source, &strip)?;
     let files: Vec<PathBuf> = MODULES.iter().map(|file| root.path(&source).join(file)).collect();
     let origin = root.origin(&[SOURCE, &headers], &compiler);
-    keep_modules(&files, &build.folder, (NAME, release), &origin, cache)?;
+    store_modules(&files, &build.folder, (NAME, release), &origin, cache)?;
     Ok(build.done(release.to_string()))
 }
 
-/// Downloads packages and their dependencies and unpacks them. If that fails with cached lists, which may have packages that
-/// the archive has since replaced, it is tried again with new lists.
+/// Downloads packages and their dependencies and unpacks them. If that fails with cached lists, which may contain
+/// packages that the archive has since replaced, it is tried again with new lists.
 fn download(
     build: &Build<'_>,
     lists: &Lists,
@@ -143,25 +143,25 @@ fn refused(release: &str, why: &str) -> LabError {
     LabError::NoModuleBuild { module: NAME.into(), release: release.into(), why: why.into() }
 }
 
-/// Checks that a request is one kernel of Debian, as far as that can be seen without any work.
-fn check_request(wish: &str, cache: &Cache) -> Result<(), LabError> {
-    let is_range = || !matches!(SeriesRange::parse(wish), Ok(None));
-    if wish.contains('/') {
+/// Checks that a request is for exactly one Debian kernel, as far as that can be determined without any work.
+fn check_request(request: &str, cache: &Cache) -> Result<(), LabError> {
+    let is_range = || !matches!(SeriesRange::parse(request), Ok(None));
+    if request.contains('/') {
         return Err(refused(
-            wish,
+            request,
             "only modules for Debian's kernels can be built; give a release, such as 6.12",
         ));
     }
-    if wish.contains(',') || is_range() {
-        return Err(refused(wish, "it takes one kernel at a time, such as 6.12"));
+    if request.contains(',') || is_range() {
+        return Err(refused(request, "it takes one kernel at a time, such as 6.12"));
     }
-    if Archive::of(wish) == Archive::Ubuntu {
-        let why = format!("Ubuntu's kernels have ZFS; use it with: --kernel {wish} --fs zfs");
-        return Err(refused(wish, &why));
+    if Archive::of(request) == Archive::Ubuntu {
+        let why = format!("Ubuntu's kernels have ZFS; use it with: --kernel {request} --fs zfs");
+        return Err(refused(request, &why));
     }
-    if command_for(wish).is_some() || kernel::is_built_here(wish, cache) {
+    if command_for(request).is_some() || kernel::is_built_here(request, cache) {
         return Err(refused(
-            wish,
+            request,
             "only modules for Debian's kernels can be built, and this one is built here",
         ));
     }
@@ -211,7 +211,7 @@ mod tests {
     fn a_request_that_is_not_one_kernel_of_debian_is_refused_before_any_work() {
         let folder = tempfile::tempdir().unwrap();
         let cache = Cache::at(&folder.path().join("cache")).unwrap();
-        for (wish, part) in [
+        for (request, part) in [
             ("/boot/vmlinuz-6.1", "only modules for Debian's kernels"),
             ("6.1,6.12", "one kernel at a time"),
             ("all", "one kernel at a time"),
@@ -219,16 +219,16 @@ mod tests {
             ("7.0.0-14-generic", "use it with: --kernel 7.0.0-14-generic --fs zfs"),
             ("reiser4", "this one is built here"),
         ] {
-            let said = |line: &str| panic!("it began: {line}");
-            let error = zfs(Some(wish), OPTIONS, &cache, &said).unwrap_err().to_string();
-            assert!(error.contains(&format!("build zfs for {wish}: ")), "{error}");
+            let log = |line: &str| panic!("it began: {line}");
+            let error = zfs(Some(request), OPTIONS, &cache, &log).unwrap_err().to_string();
+            assert!(error.contains(&format!("build zfs for {request}: ")), "{error}");
             assert!(error.contains(part), "{error}");
         }
         assert!(!folder.path().join("cache/builds").exists());
     }
 
     #[test]
-    fn a_kernel_newer_than_zfs_supports_is_known_by_its_meta() {
+    fn a_kernel_newer_than_zfs_supports_is_recognized_from_meta() {
         let folder = tempfile::tempdir().unwrap();
         let newer = |release| newer_than_supported(folder.path(), release).map(|it| it.to_string());
         assert_eq!(newer("7.3.4+deb13-amd64"), None);

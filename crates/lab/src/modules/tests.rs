@@ -151,7 +151,7 @@ fn a_signature_is_removed_and_an_invalid_one_is_not() {
 }
 
 #[test]
-fn modules_built_for_a_kernel_are_found_with_what_they_need_whether_or_not_depmod_ran() {
+fn modules_built_for_a_kernel_are_found_with_their_dependencies_whether_or_not_depmod_ran() {
     for has_depmod in [false, true] {
         let (folder, place) = (kernel(), tempfile::tempdir().unwrap());
         if has_depmod {
@@ -165,7 +165,7 @@ fn modules_built_for_a_kernel_are_found_with_what_they_need_whether_or_not_depmo
                 file
             });
         let builds = cache.folder("builds").unwrap();
-        build::keep_modules(&files, &builds, ("zfs", "6.1"), "zfs-dkms 2", &cache).unwrap();
+        build::store_modules(&files, &builds, ("zfs", "6.1"), "zfs-dkms 2", &cache).unwrap();
         let modules = folder.path().to_path_buf();
         let built_modules = build::modules_for("6.1", &cache);
         let kernel =

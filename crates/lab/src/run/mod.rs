@@ -37,12 +37,12 @@ const POLLS_ASLEEP: u32 = 5;
 /// The maximum number of last lines in errors, separately for the console and for QEMU's output.
 const LINES: usize = 60;
 
-/// The time for a guest to power off once its report is complete.
+/// The time that a guest has to power off once its report is complete.
 const GRACE: Duration = Duration::from_secs(3);
 
 /// A running guest.
 struct Run<'a> {
-    boots: BootConfig<'a>,
+    config: BootConfig<'a>,
     machine: &'a Machine,
     process: Process,
     guard: Guard,
@@ -63,13 +63,13 @@ struct Run<'a> {
 /// # Errors
 /// [`RunError`]; in any case, QEMU has ended and nothing is left behind.
 pub fn run(
-    boots: BootConfig<'_>,
+    config: BootConfig<'_>,
     machine: &Machine,
     snapshot: Option<&Snapshot>,
     job: &[u8],
     watch: &mut dyn FnMut(&Progress) -> Watch,
 ) -> Result<Finished, RunError> {
-    profile(boots, machine, snapshot, job, None, watch)
+    profile(config, machine, snapshot, job, None, watch)
 }
 
 /// A callback for the start of a stage; it receives the disks and the counts so far.
@@ -81,7 +81,7 @@ pub type StageCallback<'a> = &'a mut dyn FnMut(&PausedStage, &[File], Counts) ->
 /// # Errors
 /// [`RunError`]; in any case, QEMU has ended and nothing is left behind.
 pub fn profile(
-    boots: BootConfig<'_>,
+    config: BootConfig<'_>,
     machine: &Machine,
     snapshot: Option<&Snapshot>,
     job: &[u8],
@@ -90,9 +90,9 @@ pub fn profile(
 ) -> Result<Finished, RunError> {
     let (code, on_begun) = profiling.unzip();
     match snapshot {
-        None => Run::start(boots, machine, OnStop::GoOn, job, code)?.watch(on_begun, watch),
+        None => Run::start(config, machine, OnStop::GoOn, job, code)?.watch(on_begun, watch),
         Some(snapshot) => {
-            let mut run = Run::start(boots, machine, OnStop::Restore, job, code)?;
+            let mut run = Run::start(config, machine, OnStop::Restore, job, code)?;
             let loading = run.load(snapshot);
             // This is done while QEMU loads: the disks are not part of a snapshot, and are not read yet.
             copy_image(machine, &run.disks)?;
@@ -109,12 +109,12 @@ pub fn profile(
 /// # Errors
 /// [`RunError`]; in any case, QEMU has ended and nothing is left behind.
 pub fn cut(
-    boots: BootConfig<'_>,
+    config: BootConfig<'_>,
     machine: &Machine,
     job: &[u8],
     now: &mut dyn FnMut(&Progress) -> bool,
 ) -> Result<Cut, RunError> {
-    let mut run = Run::start(boots, machine, OnStop::GoOn, job, None)?;
+    let mut run = Run::start(config, machine, OnStop::GoOn, job, None)?;
     while !now(&run.progress()?) {
         if let Some(ended) = run.process.poll().map_err(host("wait for QEMU"))? {
             return Err(run.died(ended));
@@ -125,7 +125,7 @@ pub fn cut(
         std::thread::sleep(POLL);
     }
     run.process.kill().map_err(host("end QEMU"))?;
-    run.guarded()?;
+    run.check_guard()?;
     // Reads the progress again, because the guest ran until it was killed.
     let progress = run.progress()?;
     Ok(Cut { progress, disks: run.disks, log: run.log })
@@ -137,13 +137,13 @@ pub fn cut(
 /// # Errors
 /// [`RunError`]; in any case, QEMU has ended.
 pub fn save(
-    boots: BootConfig<'_>,
+    config: BootConfig<'_>,
     machine: &Machine,
     file: &File,
     watch: &mut dyn FnMut(&Progress) -> Watch,
 ) -> Result<u64, RunError> {
     // There is no job yet: the saved state precedes every job.
-    let mut run = Run::start(boots, machine, OnStop::Save, b"", None)?.watch_boot(watch)?;
+    let mut run = Run::start(config, machine, OnStop::Save, b"", None)?.watch_boot(watch)?;
     match run.write_state(file) {
         Ok(()) => Ok(run.mailbox.mailbox()?.get(Word::StoppedAt)),
         Err(error) => Err(run.refused("save a booted guest", error)),
@@ -158,8 +158,8 @@ fn exclude_shared_memory(control: &mut Qmp) -> io::Result<()> {
 }
 
 impl<'a> Run<'a> {
-    /// Connects to QEMU's control protocol. Not to be used while a guest boots: each command wakes QEMU's main loop,
-    /// which then serves timers of the guest that its processor would have served at a different instruction.
+    /// Connects to QEMU's control protocol. Must not be called while a guest boots: each command wakes QEMU's main
+    /// loop, which then serves timers of the guest that its processor would have served at a different instruction.
     fn control(&mut self) -> io::Result<&mut Qmp> {
         if let Some(socket) = self.socket.take() {
             self.control = Some(Qmp::start(socket)?);
@@ -171,7 +171,7 @@ impl<'a> Run<'a> {
     fn load(&mut self, snapshot: &Snapshot) -> io::Result<()> {
         let control = self.control()?;
         exclude_shared_memory(control)?;
-        control.hand_over(&snapshot.open()?, "snapshot")?;
+        control.pass_file(&snapshot.open()?, "snapshot")?;
         control.command("migrate-incoming", &json!({ "uri": "fd:snapshot" })).map(drop)
     }
 
@@ -229,7 +229,7 @@ impl<'a> Run<'a> {
         // In bytes per second: practically unlimited.
         let speed = json!({ "max-bandwidth": 100_000_000_000_u64 });
         control.command("migrate-set-parameters", &speed)?;
-        control.hand_over(file, "snapshot")?;
+        control.pass_file(file, "snapshot")?;
         control.command("migrate", &json!({ "uri": "fd:snapshot" }))?;
         loop {
             let answer = control.command("query-migrate", &json!({}))?;
@@ -274,14 +274,14 @@ impl<'a> Run<'a> {
             let elapsed = self.started.elapsed();
             stages.observe(&progress, elapsed);
             if progress.stage == Stage::Running && first_op.is_none() {
-                self.guarded()?;
+                self.check_guard()?;
                 first_op = Some(elapsed);
             }
             if watch(&progress) == Watch::Stop {
                 return Err(RunError::Stopped);
             }
             if let Some(report) = self.mailbox.mailbox()?.report() {
-                self.guarded()?;
+                self.check_guard()?;
                 let finished = self.finish(report, elapsed, first_op, progress)?;
                 return Ok(Finished { stages, ..finished });
             }
@@ -311,7 +311,7 @@ impl<'a> Run<'a> {
     }
 
     /// Fails if the clock guard is not active.
-    fn guarded(&self) -> Result<(), RunError> {
+    fn check_guard(&self) -> Result<(), RunError> {
         if !self.machine.accel.is_exact() {
             return Ok(());
         }
@@ -342,7 +342,7 @@ impl<'a> Run<'a> {
         if ended.is_none() {
             ended = self.process.kill().map_err(&wait)?;
         }
-        self.boots.unchanged()?;
+        self.config.check_unchanged()?;
         // stat(2) counts blocks of 512 bytes.
         let stored = self.disks.iter().filter_map(|disk| disk.metadata().ok());
         let stored = Bytes(stored.map(|metadata| metadata.blocks() * 512).sum());

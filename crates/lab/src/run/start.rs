@@ -16,7 +16,7 @@ use super::Run;
 use crate::error::RunError;
 use crate::guard::Guard;
 use crate::machine::{Machine, OnStop};
-use crate::probe::AsHashed;
+use crate::probe::HashedFile;
 use crate::processor::Plugin;
 use crate::profile::{Code, Profile};
 use crate::qemu::{self, Inherited};
@@ -31,7 +31,7 @@ pub struct BootConfig<'a> {
     /// The initramfs.
     pub initramfs: &'a File,
     /// Files that must not have changed since they were hashed.
-    pub files: &'a [AsHashed],
+    pub files: &'a [HashedFile],
     /// The guest's CPU.
     pub cpu: &'a CpuPlan,
     /// Additional arguments on the kernel's command line.
@@ -39,7 +39,7 @@ pub struct BootConfig<'a> {
 }
 
 impl BootConfig<'_> {
-    pub(super) fn unchanged(&self) -> Result<(), RunError> {
+    pub(super) fn check_unchanged(&self) -> Result<(), RunError> {
         match self.files.iter().find(|file| !file.is_same()) {
             Some(file) => Err(RunError::Replaced { path: file.path.clone() }),
             None => Ok(()),
@@ -78,17 +78,17 @@ impl Memory {
     /// Returns the descriptors that QEMU's arguments refer to.
     fn named(
         &self,
-        boots: &BootConfig<'_>,
+        config: &BootConfig<'_>,
         machine: &Machine,
         control: Option<&UnixStream>,
     ) -> Result<Inherited, RunError> {
         let size = |file: &Arc<File>| Ok((file.as_raw_fd(), file.metadata()?.len()));
         let input = machine.input.as_ref().map(size).transpose();
         Ok(Inherited {
-            kernel: boots.kernel.as_raw_fd(),
+            kernel: config.kernel.as_raw_fd(),
             mailbox: self.mailbox.as_fd().as_raw_fd(),
             console: self.console.as_raw_fd(),
-            initramfs: boots.initramfs.as_raw_fd(),
+            initramfs: config.initramfs.as_raw_fd(),
             control: control.map(AsRawFd::as_raw_fd),
             input: input.map_err(host("inspect the workload's input"))?,
             disks: self.disks.iter().map(AsRawFd::as_raw_fd).collect(),
@@ -99,15 +99,15 @@ impl Memory {
     /// Returns the files that QEMU inherits.
     fn inherited<'a>(
         &'a self,
-        boots: &BootConfig<'a>,
+        config: &BootConfig<'a>,
         machine: &'a Machine,
         control: Option<&'a UnixStream>,
     ) -> Vec<BorrowedFd<'a>> {
         let mut files = vec![
-            boots.kernel.as_fd(),
+            config.kernel.as_fd(),
             self.mailbox.as_fd(),
             self.console.as_fd(),
-            boots.initramfs.as_fd(),
+            config.initramfs.as_fd(),
         ];
         files.extend(control.map(AsFd::as_fd));
         files.extend(machine.input.iter().map(|file| file.as_fd()));
@@ -119,30 +119,30 @@ impl Memory {
 impl<'a> Run<'a> {
     /// Starts QEMU with a job.
     pub(super) fn start(
-        boots: BootConfig<'a>,
+        config: BootConfig<'a>,
         machine: &'a Machine,
         on_stop: OnStop,
         job: &[u8],
         code: Option<&Code>,
     ) -> Result<Run<'a>, RunError> {
-        let BootConfig { program, cpu, more_words, .. } = boots;
-        boots.unchanged()?;
+        let BootConfig { program, cpu, more_words, .. } = config;
+        config.check_unchanged()?;
         let memory = Memory::new(machine, job)?;
         if on_stop != OnStop::Restore {
             copy_image(machine, &memory.disks)?;
         }
         let pair = (on_stop != OnStop::GoOn).then(UnixStream::pair).transpose();
         let (socket, theirs) = pair.map_err(host("create a socket for QEMU"))?.unzip();
-        let files = memory.named(&boots, machine, theirs.as_ref())?;
+        let files = memory.named(&config, machine, theirs.as_ref())?;
         let mut command = Command::new(program);
         command.args(qemu::arguments(cpu, more_words, machine, on_stop, &files)).env("LC_ALL", "C");
-        let mut inherited = memory.inherited(&boots, machine, theirs.as_ref());
+        let mut inherited = memory.inherited(&config, machine, theirs.as_ref());
         let guard = Guard::new().map_err(host("get memory for the clock guard"))?;
         // A guest that boots to be saved is not measured, and its clock must stop with it. With the guard, the main
         // loop would always see the stopped processor before it knows that the machine has stopped, and let time jump
         // (snapshot.rs).
         if on_stop != OnStop::Save && machine.accel.is_exact() {
-            guard.equip(&mut command);
+            guard.preload_into(&mut command);
         }
         inherited.extend(guard.files());
         let profile = code.map(Profile::new).transpose();
@@ -162,7 +162,7 @@ impl<'a> Run<'a> {
             Process::start_on(CpuLease::take(), command, &inherited).map_err(host("start QEMU"))?;
         let Memory { mailbox, console, disks, log, log_size: _ } = memory;
         Ok(Run {
-            boots,
+            config,
             machine,
             process,
             guard,

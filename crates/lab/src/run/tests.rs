@@ -6,7 +6,7 @@ use fsdyno_record::plan::CpuPlan;
 
 use super::*;
 use crate::machine::{Attach, DiskRegion};
-use crate::probe::AsHashed;
+use crate::probe::HashedFile;
 
 /// Runs a shell script instead of QEMU, with one small disk.
 fn run_script(
@@ -31,10 +31,10 @@ fn run_script(
     };
     let empty = memory_file(c"test").unwrap();
     let (kernel, initramfs, cpu) = (&empty, &empty, &CpuPlan::default());
-    let (files, _) = AsHashed::read(&program).unwrap();
+    let (files, _) = HashedFile::read(&program).unwrap();
     let files = &[files];
-    let boots = BootConfig { program: &program, kernel, initramfs, files, cpu, more_words: "" };
-    let error = run(boots, &machine, None, b"{}", watch).unwrap_err();
+    let config = BootConfig { program: &program, kernel, initramfs, files, cpu, more_words: "" };
+    let error = run(config, &machine, None, b"{}", watch).unwrap_err();
     let left: Vec<_> = fs::read_dir(folder.path()).unwrap().collect();
     assert_eq!(left.len(), 1, "a run left files behind: {left:?}");
     error
@@ -81,13 +81,13 @@ fn a_guest_without_a_sign_of_life_has_stalled() {
 
 #[test]
 fn a_watcher_can_stop_a_guest() {
-    let mut looks = 0;
+    let mut polls = 0;
     let error = run_script("exec sleep 1000", LONG, &mut |_| {
-        looks += 1;
-        if looks < 3 { Watch::GoOn } else { Watch::Stop }
+        polls += 1;
+        if polls < 3 { Watch::GoOn } else { Watch::Stop }
     });
     assert!(matches!(error, RunError::Stopped), "{error}");
-    assert_eq!(looks, 3);
+    assert_eq!(polls, 3);
 }
 
 #[test]
@@ -114,14 +114,14 @@ fn a_program_that_was_replaced_since_it_was_hashed_is_not_run() {
     let folder = tempfile::tempdir().unwrap();
     let program = folder.path().join("qemu");
     fs::write(&program, "#!/bin/sh\n").unwrap();
-    let (seen, bytes) = AsHashed::read(&program).unwrap();
+    let (seen, bytes) = HashedFile::read(&program).unwrap();
     assert!(seen.is_same() && bytes == b"#!/bin/sh\n");
     // A package manager replaces it by renaming another file over it.
     let new = folder.path().join("new");
     fs::write(&new, "#!/bin/sh\n").unwrap();
     fs::rename(&new, &program).unwrap();
     let empty = memory_file(c"test").unwrap();
-    let boots = BootConfig {
+    let config = BootConfig {
         program: &program,
         kernel: &empty,
         initramfs: &empty,
@@ -129,7 +129,7 @@ fn a_program_that_was_replaced_since_it_was_hashed_is_not_run() {
         cpu: &CpuPlan::default(),
         more_words: "",
     };
-    let error = boots.unchanged().unwrap_err();
+    let error = config.check_unchanged().unwrap_err();
     assert!(error.to_string().contains("it was replaced after"), "{error}");
     assert!(error.hint().is_some());
 }

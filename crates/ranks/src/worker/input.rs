@@ -69,7 +69,7 @@ fn received(offer: &Offer, link: &Link) -> Result<HeldInput, Trouble> {
     let folder = std::env::temp_dir();
     let no_room = |error: std::io::Error| {
         Trouble::plain(format!(
-            "the input file cannot be stored in '{}': {error}; TMPDIR names another folder",
+            "the input file cannot be stored in '{}': {error}; set TMPDIR to use another folder",
             folder.display()
         ))
     };
@@ -99,7 +99,7 @@ fn room_for(bytes: u64, file: &File, folder: &Path) -> Result<(), String> {
     match bytes <= free / 10 * 9 {
         true => Ok(()),
         false => Err(format!(
-            "the input file has {}, and '{}' has {} of free space; TMPDIR names another folder",
+            "the input file has {}, and '{}' has {} of free space; set TMPDIR to use another folder",
             Bytes(bytes),
             folder.display(),
             Bytes(free)

@@ -1,7 +1,7 @@
 //! Kernels and modules that were built on this host, stored in the cache.
 //!
 //! Such a kernel is requested by its full release (5.10.223-reiser4) or by the part after its last dash (reiser4), so
-//! that it is never selected in place of a distribution's kernel. Modules are added to the kernel of the distribution for
+//! that it is never selected in place of a distribution's kernel. Modules are added to the distribution's kernel for
 //! which they were built.
 
 use std::fs;
@@ -39,7 +39,7 @@ pub fn origin(modules: &Path) -> Option<String> {
 ///
 /// # Errors
 /// An error of the host.
-pub(crate) fn keep(
+pub(crate) fn store_kernel(
     root: &Path,
     release: &str,
     origin: &str,
@@ -51,12 +51,12 @@ pub(crate) fn keep(
     name_folder(root, &cache.folder(FOLDER)?, release)
 }
 
-/// Stores newly built modules in the cache: those of the build `name` for the kernel `release`. A folder below `place`,
-/// which must be in the cache, then has those of an earlier build.
+/// Stores newly built modules in the cache: those of the build `name` for the kernel `release`. The modules of an
+/// earlier build, if any, are then in a folder below `place`, which must be in the cache.
 ///
 /// # Errors
 /// An error of the host.
-pub(crate) fn keep_modules(
+pub(crate) fn store_modules(
     files: &[PathBuf],
     place: &Path,
     (name, release): (&str, &str),
@@ -75,18 +75,18 @@ pub(crate) fn keep_modules(
     name_folder(&unnamed, &folder, name)
 }
 
-/// Persists a finished folder and gives it its name in another one. A folder that already has this name is exchanged for
-/// it.
+/// Persists a finished folder and moves it into another one under a name, in exchange for the folder that already has
+/// this name, if any.
 fn name_folder(unnamed: &Path, folder: &Path, name: &str) -> Result<(), LabError> {
     // It must be complete once it has its name, even after a power cut of the host.
     cache::sync_file_system(unnamed).map_err(LabError::io("write", unnamed))?;
     let named = folder.join(name);
-    let kept = match fs::rename(unnamed, &named) {
+    let renamed = match fs::rename(unnamed, &named) {
         Ok(()) => Ok(()),
         Err(_) => rustix::fs::renameat_with(CWD, unnamed, CWD, &named, RenameFlags::EXCHANGE)
             .map_err(io::Error::from),
     };
-    kept.and_then(|()| cache::sync_directory(folder)).map_err(LabError::io("write", &named))
+    renamed.and_then(|()| cache::sync_directory(folder)).map_err(LabError::io("write", &named))
 }
 
 #[cfg(test)]
@@ -105,11 +105,11 @@ mod tests {
             fs::create_dir_all(modules.join("kernel")).unwrap();
             fs::create_dir_all(root.join("boot")).unwrap();
             fs::write(root.join("boot").join(format!("vmlinuz-{release}")), "image").unwrap();
-            keep(&root, release, origin, &cache).unwrap();
+            store_kernel(&root, release, origin, &cache).unwrap();
         }
-        let find = |wish: &str| kernel::find(Some(wish), &cache, true, &|_| ());
-        for wish in ["reiser4", release] {
-            let kernel = find(wish).unwrap();
+        let find = |request: &str| kernel::find(Some(request), &cache, true, &|_| ());
+        for request in ["reiser4", release] {
+            let kernel = find(request).unwrap();
             assert_eq!(kernel.release, release);
             assert_eq!(origin(&kernel.modules).as_deref(), Some("second"));
         }
@@ -118,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn modules_built_again_take_the_place_of_the_earlier_ones() {
+    fn modules_built_again_replace_the_earlier_ones() {
         let folder = tempfile::tempdir().unwrap();
         let cache = Cache::at(&folder.path().join("cache")).unwrap();
         assert_eq!(modules_for("6.1.0-56-amd64", &cache), None);
@@ -128,22 +128,22 @@ mod tests {
             let place = cache.folder("builds").unwrap().join(version);
             fs::create_dir(&place).unwrap();
             let (files, names) = (std::slice::from_ref(&file), ("zfs", "6.1.0-56-amd64"));
-            keep_modules(files, &place, names, version, &cache).unwrap();
+            store_modules(files, &place, names, version, &cache).unwrap();
         }
-        let kept = modules_for("6.1.0-56-amd64", &cache).unwrap().join("zfs");
-        assert_eq!(fs::read_to_string(kept.join("zfs.ko")).unwrap(), "second");
-        assert_eq!(origin(&kept).as_deref(), Some("second"));
-        assert_eq!(fs::read_dir(kept).unwrap().count(), 2);
+        let stored = modules_for("6.1.0-56-amd64", &cache).unwrap().join("zfs");
+        assert_eq!(fs::read_to_string(stored.join("zfs.ko")).unwrap(), "second");
+        assert_eq!(origin(&stored).as_deref(), Some("second"));
+        assert_eq!(fs::read_dir(stored).unwrap().count(), 2);
         // The earlier ones are in the folder of the build, which is removed.
         assert_eq!(origin(&cache.path().join("builds/second/modules")).as_deref(), Some("first"));
     }
 
     #[test]
-    fn a_kernel_that_is_not_built_yet_is_answered_with_the_command() {
+    fn a_request_for_a_kernel_that_is_not_built_yet_is_refused_with_the_command() {
         let folder = tempfile::tempdir().unwrap();
         let cache = Cache::at(folder.path()).unwrap();
-        for wish in ["reiser4", "5.10.223-reiser4"] {
-            let error = kernel::find(Some(wish), &cache, false, &|line| panic!("{line}"));
+        for request in ["reiser4", "5.10.223-reiser4"] {
+            let error = kernel::find(Some(request), &cache, false, &|line| panic!("{line}"));
             let error = error.unwrap_err();
             assert!(error.to_string().contains("it is not built yet"), "{error}");
             assert!(error.hint().unwrap().contains("fsdyno kernel build reiser4"));
