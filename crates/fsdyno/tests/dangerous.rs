@@ -1,6 +1,6 @@
 //! `--on DRIVE` from the command line: refusals, dry runs, and what a run leaves. The
 //! dangerous requests themselves are in crates/media/tests/dangerous.rs.
-#![allow(clippy::unwrap_used, reason = "a test ends where something is not as it should be")]
+#![allow(clippy::unwrap_used, reason = "a test panics if a result is not as expected")]
 
 #[path = "../../media/tests/bench/mod.rs"]
 mod bench;

@@ -1,6 +1,6 @@
 //! Runs on loop devices of this host: real mkfs, mounts and checks, as root; skipped without.
 
-#![allow(clippy::unwrap_used, reason = "a test ends where something is not as it should be")]
+#![allow(clippy::unwrap_used, reason = "a test panics if a result is not as expected")]
 
 mod common;
 

@@ -1,5 +1,5 @@
 //! Result folders of another user, and on a full disk.
-#![allow(clippy::unwrap_used, reason = "a test ends where something is not as it should be")]
+#![allow(clippy::unwrap_used, reason = "a test panics if a result is not as expected")]
 
 #[path = "../../media/tests/bench/mod.rs"]
 mod bench;

@@ -1,6 +1,6 @@
 //! Runs on a directory of this host: real files, real signals, real leftovers.
 
-#![allow(clippy::unwrap_used, reason = "a test ends where something is not as it should be")]
+#![allow(clippy::unwrap_used, reason = "a test panics if a result is not as expected")]
 
 mod common;
 

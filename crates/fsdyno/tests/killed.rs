@@ -1,7 +1,7 @@
 //! SIGKILL at random moments: no mount, loop, process or folder is left, and no file that is not
 //! fsdyno's has changed. A dozen kills here; 200 with FSDYNO_TEST=full.
 
-#![allow(clippy::unwrap_used, reason = "a test ends where something is not as it should be")]
+#![allow(clippy::unwrap_used, reason = "a test panics if a result is not as expected")]
 
 mod common;
 

@@ -1,7 +1,7 @@
 //! Runs on directories of file systems that are unlike others: a program in user space serves them, which cannot
 //! remove an open file and renames it until it is closed, as NFS does; or they have several devices (btrfs).
 
-#![allow(clippy::unwrap_used, reason = "a test ends where something is not as it should be")]
+#![allow(clippy::unwrap_used, reason = "a test panics if a result is not as expected")]
 
 #[path = "../../media/tests/bench/mod.rs"]
 mod bench;

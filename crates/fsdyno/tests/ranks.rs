@@ -1,6 +1,6 @@
 //! Several processes that share a trial, on this machine: started by a script, and by the launchers that are installed.
 
-#![allow(clippy::unwrap_used, reason = "a test ends where something is not as it should be")]
+#![allow(clippy::unwrap_used, reason = "a test panics if a result is not as expected")]
 
 mod common;
 

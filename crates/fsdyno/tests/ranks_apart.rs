@@ -1,6 +1,6 @@
 //! Processes that share a trial and are apart as on several hosts: with another clock, and on a network that fails.
 
-#![allow(clippy::unwrap_used, reason = "a test ends where something is not as it should be")]
+#![allow(clippy::unwrap_used, reason = "a test panics if a result is not as expected")]
 
 mod common;
 

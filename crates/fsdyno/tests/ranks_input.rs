@@ -1,6 +1,6 @@
 //! Workloads with an input file, and with a tree that the first phase finds, shared by several processes.
 
-#![allow(clippy::unwrap_used, reason = "a test ends where something is not as it should be")]
+#![allow(clippy::unwrap_used, reason = "a test panics if a result is not as expected")]
 
 mod common;
 

@@ -1,7 +1,7 @@
 //! Shared file systems of this host (GlusterFS, MooseFS, sshfs), each mounted four times in namespaces of its own by the
 //! example of the documents, with eight ranks that MPICH starts. With FSDYNO_TEST=full, as root, where they are installed.
 
-#![allow(clippy::unwrap_used, reason = "a test ends where something is not as it should be")]
+#![allow(clippy::unwrap_used, reason = "a test panics if a result is not as expected")]
 
 mod common;
 

@@ -1,7 +1,7 @@
 //! A cluster of Slurm with one node, made for the test: ranks started by srun, and the example of shards as a job array.
 //! With FSDYNO_TEST=full, as root, where Slurm and munge are installed.
 
-#![allow(clippy::unwrap_used, reason = "a test ends where something is not as it should be")]
+#![allow(clippy::unwrap_used, reason = "a test panics if a result is not as expected")]
 
 mod common;
 

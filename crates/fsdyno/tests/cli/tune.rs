@@ -13,16 +13,16 @@ fn every_space_is_shown_and_its_file_can_be_used() {
         std::fs::write(folder.path().join("own.toml"), file).unwrap();
         let words = "tune dirops --set files=100 --space own.toml --dry-run";
         let output = run(folder.path(), words);
-        let said = stdout(&output);
-        assert!(said.starts_with(&format!("{name}: ")), "{said}{}", stderr(&output));
-        assert!(said.contains("the smallest search takes"), "{said}");
+        let printed = stdout(&output);
+        assert!(printed.starts_with(&format!("{name}: ")), "{printed}{}", stderr(&output));
+        assert!(printed.contains("the smallest search takes"), "{printed}");
         let text = stdout(&run(folder.path(), &format!("show space {name}")));
         assert!(text.contains(file), "{text}");
     }
 }
 
 #[test]
-fn a_safe_search_says_what_it_does_not_try_and_an_unsafe_one_tries_it() {
+fn a_safe_search_names_the_values_that_it_does_not_try_and_an_unsafe_one_tries_them() {
     let folder = tempfile::tempdir().unwrap();
     let dry = |words: &str| {
         stdout(&run(
@@ -40,7 +40,7 @@ fn a_safe_search_says_what_it_does_not_try_and_an_unsafe_one_tries_it() {
 }
 
 #[test]
-fn a_dry_run_says_the_budget_and_what_it_is_enough_for() {
+fn a_dry_run_prints_the_budget_and_the_trials_that_it_allows() {
     let folder = tempfile::tempdir().unwrap();
     let words = "tune dirops --set files=100 --fs ext4,xfs --budget 30m --dry-run";
     let text = stdout(&run(folder.path(), words));
@@ -63,12 +63,12 @@ fn a_dry_run_says_the_budget_and_what_it_is_enough_for() {
 }
 
 #[test]
-fn bad_input_is_refused_before_any_work_with_what_would_be_right() {
+fn bad_input_is_refused_before_any_work_with_the_accepted_input() {
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("empty.toml"), "filesystem = \"ext4\"\n").unwrap();
     std::fs::write(folder.path().join("xfs.toml"), fsdyno_tune::space::text("xfs").unwrap())
         .unwrap();
-    for (words, says) in [
+    for (words, expected) in [
         ("dirops --fs ext5", "did you mean 'ext4'?"),
         ("dirops --fs vfat", "--space FILE"),
         ("dirops --fs ext4 --fs ext4", "twice"),
@@ -89,9 +89,9 @@ fn bad_input_is_refused_before_any_work_with_what_would_be_right() {
         ("diropes --fs ext4", "did you mean 'dirops'?"),
     ] {
         let output = run(folder.path(), &format!("tune {words} --out r"));
-        let said = stderr(&output);
-        assert_eq!(code(&output), 2, "{words}: {said}");
-        assert!(said.contains(says), "{words}: {said}");
+        let printed = stderr(&output);
+        assert_eq!(code(&output), 2, "{words}: {printed}");
+        assert!(printed.contains(expected), "{words}: {printed}");
         assert!(!folder.path().join("r").exists(), "{words}");
     }
 }

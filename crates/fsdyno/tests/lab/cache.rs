@@ -1,5 +1,5 @@
 //! The lab's cache: its owner, its content, and the checks before it is trusted.
-#![allow(clippy::unwrap_used, reason = "a test ends where something is not as it should be")]
+#![allow(clippy::unwrap_used, reason = "a test panics if a result is not as expected")]
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, chown};

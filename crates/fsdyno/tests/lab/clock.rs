@@ -1,7 +1,7 @@
 //! The clock guard, from outside: a QEMU that is disturbed where host time could reach the guest's
 //! clock is bit-identical, and one without the guard is refused. Skipped, with the reason, where
 //! the lab cannot run; with CI set in the environment that is a failure.
-#![allow(clippy::unwrap_used, reason = "a test ends where something is not as it should be")]
+#![allow(clippy::unwrap_used, reason = "a test panics if a result is not as expected")]
 
 use std::fs;
 use std::io::Write;

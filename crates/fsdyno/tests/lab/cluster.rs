@@ -1,6 +1,6 @@
 //! A command on several machines: shards and their merge, on a directory, in the lab, and with the scripts of
 //! examples/slurm.
-#![allow(clippy::unwrap_used, reason = "a test ends where something is not as it should be")]
+#![allow(clippy::unwrap_used, reason = "a test panics if a result is not as expected")]
 
 use crate::common;
 use std::io::Write;

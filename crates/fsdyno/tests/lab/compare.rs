@@ -1,6 +1,6 @@
 //! `fsdyno compare` on stored results: its exit codes, its errors, and in the lab the verdicts
 //! same and slower.
-#![allow(clippy::unwrap_used, reason = "a test ends where something is not as it should be")]
+#![allow(clippy::unwrap_used, reason = "a test panics if a result is not as expected")]
 
 use crate::common;
 use std::path::Path;

@@ -2,7 +2,7 @@
 //! set in the environment that is a failure.
 //!
 //! `FSDYNO_TEST=full` adds more file systems, more cuts and every kind of disk that does not keep its word.
-#![allow(clippy::unwrap_used, reason = "a test ends where something is not as it should be")]
+#![allow(clippy::unwrap_used, reason = "a test panics if a result is not as expected")]
 
 use crate::common;
 use std::collections::BTreeMap;

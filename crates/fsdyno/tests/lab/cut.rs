@@ -1,7 +1,7 @@
 //! A guest whose power is cut: what was flushed is on the medium, what was not is not, and the file
 //! system recovers by its journal. Skipped, with the reason, where the lab cannot run; with CI set
 //! in the environment that is a failure.
-#![allow(clippy::unwrap_used, reason = "a test ends where something is not as it should be")]
+#![allow(clippy::unwrap_used, reason = "a test panics if a result is not as expected")]
 
 use crate::common;
 use std::fs::File;

@@ -2,7 +2,7 @@
 //! the classical seven: each with three workloads in the lab, twice, and in `fsdyno list`.
 //!
 //! `FSDYNO_TEST=full` (`make test-full`) runs all of them, else the two that differ most from the others.
-#![allow(clippy::unwrap_used, reason = "a test ends where something is not as it should be")]
+#![allow(clippy::unwrap_used, reason = "a test panics if a result is not as expected")]
 
 use std::path::Path;
 use std::process::Output;

@@ -1,6 +1,6 @@
 //! In the lab: a file system filled to its last block, and a device without a file system. Where the lab cannot
 //! run they are skipped, with the reason; with CI set in the environment that is a failure.
-#![allow(clippy::unwrap_used, reason = "a test ends where something is not as it should be")]
+#![allow(clippy::unwrap_used, reason = "a test panics if a result is not as expected")]
 
 use std::io::Write;
 use std::path::Path;

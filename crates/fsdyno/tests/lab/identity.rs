@@ -2,7 +2,7 @@
 //! Where the lab cannot run, the tests that need it are skipped, with the reason; with CI set that is a failure.
 //!
 //! `FSDYNO_TEST=full` (`make test-full`) builds both programs a second time, in another checkout.
-#![allow(clippy::unwrap_used, reason = "a test ends where something is not as it should be")]
+#![allow(clippy::unwrap_used, reason = "a test panics if a result is not as expected")]
 
 use std::collections::BTreeSet;
 use std::fs;

@@ -1,7 +1,7 @@
 //! The lab's caches (snapshots of guests, prepared images), aging, killed and resumed runs,
 //! and KVM. Where the lab cannot run they are skipped, with the reason; with CI set
 //! in the environment that is a failure.
-#![allow(clippy::unwrap_used, reason = "a test ends where something is not as it should be")]
+#![allow(clippy::unwrap_used, reason = "a test panics if a result is not as expected")]
 
 use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};

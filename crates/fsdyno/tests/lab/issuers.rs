@@ -1,7 +1,7 @@
 //! Issuers on a directory of this host: many threads, io_uring, null; and a file system that fills up
 //! during a run.
 
-#![allow(clippy::unwrap_used, reason = "a test ends where something is not as it should be")]
+#![allow(clippy::unwrap_used, reason = "a test panics if a result is not as expected")]
 
 use crate::common;
 use std::ffi::CString;

@@ -1,7 +1,7 @@
 //! Each kind of file system on Debian's other kernels (5.10 and 6.12), in the lab: made,
 //! mounted, used, verified and checked. With FSDYNO_WRITE_DOCS=1 its table in docs/filesystems.md is written
 //! from the records. `FSDYNO_TEST=full` (`make test-full`) runs it; unavailable kernels are reported.
-#![allow(clippy::unwrap_used, reason = "a test ends where something is not as it should be")]
+#![allow(clippy::unwrap_used, reason = "a test panics if a result is not as expected")]
 
 use std::path::PathBuf;
 

@@ -1,5 +1,5 @@
 //! File systems shared over a modelled network: bit-identical, and what a record has of server and clients.
-#![allow(clippy::unwrap_used, reason = "a test ends where something is not as it should be")]
+#![allow(clippy::unwrap_used, reason = "a test panics if a result is not as expected")]
 
 use std::path::Path;
 use std::process::{Child, Command, Stdio};

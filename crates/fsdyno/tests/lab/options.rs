@@ -1,7 +1,7 @@
 //! Every spec of `common/specs.rs` is made, mounted, used, verified and checked in the lab, and has the
 //! effect in its row. CI runs a handful, `make test-full` all of them under three workloads; with
 //! FSDYNO_WRITE_DOCS=1 that writes docs/filesystems.md from the records.
-#![allow(clippy::unwrap_used, reason = "a test ends where something is not as it should be")]
+#![allow(clippy::unwrap_used, reason = "a test panics if a result is not as expected")]
 
 use std::path::{Path, PathBuf};
 use std::time::Instant;

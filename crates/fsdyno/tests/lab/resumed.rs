@@ -1,7 +1,7 @@
 //! A run that is killed and resumed any number of times stores the same as an uninterrupted one:
 //! in the lab the same bytes in the same order, except values of the host.
 
-#![allow(clippy::unwrap_used, reason = "a test ends where something is not as it should be")]
+#![allow(clippy::unwrap_used, reason = "a test panics if a result is not as expected")]
 
 use std::path::Path;
 use std::process::{Child, Command, Stdio};

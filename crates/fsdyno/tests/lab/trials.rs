@@ -2,7 +2,7 @@
 //! are skipped, with the reason; with CI set in the environment that is a failure.
 //!
 //! `FSDYNO_TEST=full` (`make test-full`) adds the last test: full size, more seeds, more kernels.
-#![allow(clippy::unwrap_used, reason = "a test ends where something is not as it should be")]
+#![allow(clippy::unwrap_used, reason = "a test panics if a result is not as expected")]
 
 use std::io::Write;
 use std::path::Path;

@@ -1,6 +1,6 @@
 //! `fsdyno why` in the lab: the profiled run repeats the first one, its counts sum up to the log, and nearly all of it
 //! is attributed.
-#![allow(clippy::unwrap_used, reason = "a test ends where something is not as it should be")]
+#![allow(clippy::unwrap_used, reason = "a test panics if a result is not as expected")]
 
 use crate::common;
 use std::path::Path;

@@ -1,4 +1,4 @@
-#![allow(clippy::unwrap_used, reason = "a test ends where something is not as it should be")]
+#![allow(clippy::unwrap_used, reason = "a test panics if a result is not as expected")]
 
 use fsdyno_record::trial::{Outcome, trial_id};
 use fsdyno_record::{Nanos, Trial};
