@@ -1,4 +1,4 @@
-//! Processes that share a trial and are apart as on several hosts: with another clock, and on a network that fails.
+//! Processes that share a trial as if on several hosts: with another clock, and on a network that fails.
 
 #![allow(clippy::unwrap_used, reason = "a test panics if a result is not as expected")]
 
@@ -24,7 +24,7 @@ fn can_unshare(what: &[&str]) -> bool {
 }
 
 #[test]
-fn a_rank_with_another_clock_is_measured_and_all_times_are_by_that_of_rank_0() {
+fn the_clock_of_a_rank_is_measured_and_all_times_are_by_the_clock_of_rank_0() {
     let ahead = AHEAD.to_string();
     let apart =
         ["--time", "--monotonic", &ahead, "--boottime", &ahead, "--fork", "--kill-child", "--"];
@@ -33,7 +33,7 @@ fn a_rank_with_another_clock_is_measured_and_all_times_are_by_that_of_rank_0() {
     }
     let (on, out) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let start = |rank: u32| {
-        // The variables and the folder of the tests' runs.
+        // The environment and the folder of the tests' usual runs.
         let usual = fsdyno(out.path());
         let mut command = Command::new(if rank == 2 { "unshare" } else { PROGRAM });
         if rank == 2 {
@@ -74,7 +74,7 @@ fn is_empty(folder: &Path) -> bool {
     std::fs::read_dir(folder).unwrap().count() == 0
 }
 
-/// Two ranks, each in a network namespace of its own, whose link is cut while they work; then the end of each.
+/// A script of two ranks in separate network namespaces, whose link is cut while they work. It prints their exit codes.
 const CUT: &str = r#"
 unshare --net sleep 300 & peer=$!
 trap 'kill $peer' EXIT
@@ -99,7 +99,7 @@ wait $second || echo "second $?"
 #[test]
 fn when_the_network_fails_both_sides_end_and_name_the_other_and_nothing_is_left() {
     if !full() {
-        skipped("half a minute of waiting; FSDYNO_TEST=full runs it");
+        skipped("it waits for half a minute; FSDYNO_TEST=full runs it");
         return;
     }
     if !can_unshare(&["--net"]) {
@@ -122,8 +122,12 @@ fn when_the_network_fails_both_sides_end_and_name_the_other_and_nothing_is_left(
     };
     let [first, second] =
         ["first", "second"].map(|who| text(&format!("{who}.out")) + &text(&format!("{who}.err")));
-    let said = stdout(&output);
-    assert!(said.ends_with("first 4\nsecond 4\n"), "{said} {}: {first}; {second}", stderr(&output));
+    let exit_codes = stdout(&output);
+    assert!(
+        exit_codes.ends_with("first 4\nsecond 4\n"),
+        "{exit_codes} {}: {first}; {second}",
+        stderr(&output)
+    );
     assert!(first.contains("rank 1 on") && first.contains("no sign of life for 10 s"), "{first}");
     assert!(second.contains("rank 0 on") && second.contains("network is down"), "{second}");
     assert!(begin.elapsed() < Duration::from_secs(150));

@@ -83,7 +83,7 @@ fn readme() -> String {
     std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../README.md")).unwrap()
 }
 
-/// The commands of the README, without `fsdyno` and what follows as a comment.
+/// Returns the commands of the README, without `fsdyno`.
 fn commands(readme: &str) -> Vec<&str> {
     let lines = readme.lines().filter_map(|line| line.strip_prefix("    "));
     let commands = lines.map(|line| line.strip_prefix("sudo ").unwrap_or(line));
@@ -126,7 +126,7 @@ fn each_command_of_the_readme_succeeds_a_second_time() {
     }
 }
 
-/// The blocks of output in the README, each with the source that a comment before it names.
+/// Returns the blocks of output in the README, each with the source that the preceding comment names.
 fn quoted(readme: &str) -> Vec<(&str, &str)> {
     let parts = readme.split("<!-- from: ").skip(1);
     parts
@@ -156,7 +156,7 @@ fn output_in_the_readme_is_that_of_the_results_in_the_repository() {
     }
 }
 
-/// Statements of the README, each with a document and the words there that it is made from.
+/// Statements of the README, each with a document and the text there that supports it.
 const FACTS: &[(&str, &str, &str)] = &[
     ("48.6 deliveries/s", "docs/crash-cost.md", "| ext4 | 48.6 deliveries/s | 50 | 0 |"),
     (

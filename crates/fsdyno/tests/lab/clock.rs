@@ -27,13 +27,13 @@ fn fsdyno(folder: &Path, words: &str) -> Command {
     command
 }
 
-/// Puts a script into QEMU's place that starts it with whatever `PRELOADS` makes of `LD_PRELOAD`.
+/// Replaces QEMU by a script that sets `LD_PRELOAD` as `PRELOADS` selects and starts QEMU.
 fn stand_in(folder: &Path, qemu: &Path) {
     let bin = folder.join("bin");
     fs::create_dir(&bin).unwrap();
     let script = bin.join("qemu-system-x86_64");
     let qemu = qemu.display();
-    // The guard is there for whoever is guarded, not for the probe of QEMU's version.
+    // Guests have the guard in LD_PRELOAD; the probe of QEMU's version does not.
     let text = format!(
         "#!/bin/sh\n\
          if [ -n \"$LD_PRELOAD\" ]; then case $PRELOADS in\n\

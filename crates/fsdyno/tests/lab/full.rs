@@ -1,5 +1,5 @@
-//! In the lab: a file system filled to its last block, and a device without a file system. Where the lab cannot
-//! run they are skipped, with the reason; with CI set in the environment that is a failure.
+//! In the lab: a file system filled to its last block, and a device without a file system. Where the lab cannot run,
+//! these tests are skipped with the reason; with CI set in the environment, that is a failure.
 #![allow(clippy::unwrap_used, reason = "a test panics if a result is not as expected")]
 
 use std::io::Write;
@@ -60,7 +60,7 @@ fn a_file_system_is_filled_to_enospc_verified_and_checked_clean() {
 }
 
 #[test]
-fn bonnies_big_file_runs_on_the_device_itself_and_is_verified() {
+fn the_large_file_of_bonnie_runs_on_the_device_itself_and_is_verified() {
     let Some(folder) = lab() else { return };
     let words = format!(
         "run bonnie --fs raw --fs ext2 --size 1G --set file-size=16M --set char=64K --set seeks=50 --set files=0 \
@@ -81,14 +81,14 @@ fn bonnies_big_file_runs_on_the_device_itself_and_is_verified() {
     let phases = raw["measured"]["phases"].as_array().unwrap();
     let written: u64 =
         phases.iter().map(|phase| phase["device"]["bytes_written"].as_u64().unwrap()).sum();
-    // The pass in blocks and the rewrite, each all of it.
+    // The pass in blocks and the rewrite each write the whole file.
     assert!(written >= 2 * (16 << 20), "{written} bytes reached the disk");
 }
 
 #[test]
 fn workloads_that_would_fill_a_users_file_system_or_make_a_tree_are_refused() {
     let folder = tempfile::tempdir().unwrap();
-    for (words, right) in [
+    for (words, expected) in [
         ("capacity --on .", "a directory of this host is on yours"),
         ("capacity", "--size 256M"),
         ("capacity --size 64M --issuer null", "goes on until a call fails"),
@@ -97,6 +97,6 @@ fn workloads_that_would_fill_a_users_file_system_or_make_a_tree_are_refused() {
     ] {
         let ran = fsdyno(folder.path(), &format!("run {words} --dry-run"));
         assert_eq!(code(&ran), 2, "{words}: {}", stderr(&ran));
-        assert!(stderr(&ran).contains(right), "{words}: {}", stderr(&ran));
+        assert!(stderr(&ran).contains(expected), "{words}: {}", stderr(&ran));
     }
 }

@@ -1,6 +1,5 @@
-//! The lab's caches (snapshots of guests, prepared images), aging, killed and resumed runs,
-//! and KVM. Where the lab cannot run they are skipped, with the reason; with CI set
-//! in the environment that is a failure.
+//! The lab's caches (snapshots of guests, prepared images), aging, killed and resumed runs, and KVM. Where the lab
+//! cannot run, these tests are skipped with the reason; with CI set in the environment, that is a failure.
 #![allow(clippy::unwrap_used, reason = "a test panics if a result is not as expected")]
 
 use std::io::{BufRead, BufReader, Write};
@@ -13,15 +12,15 @@ use crate::common::{PROGRAM, code, full, lines, stderr, wait_until};
 use fsdyno_lab::Cache;
 use serde_json::Value;
 
-/// A folder with a cache of its own, which has the user's kernels, and for some tests his snapshots, and nothing else;
-/// none, said aloud, where the lab cannot run.
+/// A folder with a separate cache that has only the user's kernels and, for some tests, the user's snapshots. There is
+/// none where the lab cannot run; the reason is printed.
 struct Lab(tempfile::TempDir);
 
 fn lab() -> Option<Lab> {
     with_cached(&["kernels", "vmlinux"])
 }
 
-/// A lab for tests of images, which are not tests of snapshots.
+/// Returns a lab for tests of images that do not test snapshots.
 fn lab_with_snapshots() -> Option<Lab> {
     with_cached(&["kernels", "vmlinux", "snapshots"])
 }
@@ -73,7 +72,7 @@ impl Lab {
         text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
     }
 
-    /// Each line up to what depends on the host, in the order in which they stand.
+    /// Returns the records without their host part, in order.
     fn records(&self, out: &str) -> Vec<String> {
         let text = std::fs::read_to_string(self.path().join(out).join("trials.ndjson")).unwrap();
         let record = |line: &str| line.split_once(",\"host\":").unwrap().0.to_string();
@@ -106,7 +105,7 @@ fn an_aged_disk_is_bit_identical_from_the_cache_and_newly_made() {
         boot()
     );
     for out in ["first", "cached", "anew"] {
-        // Once is enough for a file system that is not aged, which has a disk in the cache only if its guest is from a
+        // A file system that is not aged is tested once; it has a disk in the cache only if its guest starts from a
         // snapshot.
         let words = if out == "first" { words.clone() } else { words.replace(" --age none", "") };
         if out == "anew" {
@@ -148,7 +147,10 @@ fn an_aged_disk_is_bit_identical_from_the_cache_and_newly_made() {
         assert!((29.5..31.5).contains(&fill), "{fill} % full");
         assert!(number("files") > 500 && number("removed") >= number("files") * 9 / 10);
         let used = |trial: &Value| trial["measured"]["phases"][0]["space_used"].as_u64().unwrap();
-        assert!(used(aged) > used(fresh) + number("bytes"), "what aged stays during the phases");
+        assert!(
+            used(aged) > used(fresh) + number("bytes"),
+            "the files that aged the disk stay during the phases"
+        );
         assert_eq!(fresh["conditions"]["mkfs"], aged["conditions"]["mkfs"]);
         assert_eq!(fresh["conditions"]["features"], aged["conditions"]["features"]);
         assert_ne!(fresh["measured"]["phases"], aged["measured"]["phases"]);
@@ -156,7 +158,7 @@ fn an_aged_disk_is_bit_identical_from_the_cache_and_newly_made() {
     }
 }
 
-/// An array, and a file system with its journal elsewhere: all their disks are one image.
+/// Tests an array, and a file system with an external journal: all their disks are one image.
 #[test]
 fn an_aged_array_is_assembled_from_the_cached_disks() {
     let Some(lab) = lab_with_snapshots() else { return };
@@ -170,7 +172,7 @@ fn an_aged_array_is_assembled_from_the_cached_disks() {
         for out in ["first", "cached"] {
             lab.good(&format!("{words} --out {out}"));
         }
-        // Two guests end in any order.
+        // Two guests at the same time end in any order.
         let [first, cached] = ["first", "cached"].map(|out| {
             let mut records = lab.records(out);
             records.sort();
@@ -241,11 +243,14 @@ fn ctrl_c_ends_the_boot_of_a_guest_that_is_to_be_saved() {
     let Some(lab) = lab() else { return };
     let mut command = lab.fsdyno("run dirops --fs ext4 --boot snapshot --out out");
     let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-    let mut said = BufReader::new(child.stderr.take().unwrap());
+    let mut lines = BufReader::new(child.stderr.take().unwrap());
     let mut line = String::new();
     while !line.contains("booting a guest once to save a snapshot") {
         line.clear();
-        assert!(said.read_line(&mut line).unwrap() > 0, "it never said what it does");
+        assert!(
+            lines.read_line(&mut line).unwrap() > 0,
+            "the message about the snapshot is missing"
+        );
     }
     let stopped = Instant::now();
     // SAFETY: kill takes numbers; the process is this test's own child.
@@ -256,7 +261,7 @@ fn ctrl_c_ends_the_boot_of_a_guest_that_is_to_be_saved() {
 }
 
 #[test]
-fn a_run_that_is_killed_repeatedly_stores_the_records_of_one_that_ran_through() {
+fn a_run_that_is_killed_repeatedly_stores_the_records_of_an_uninterrupted_one() {
     let Some(lab) = lab_with_snapshots() else { return };
     let (repeats, kills): (usize, &[u64]) =
         if full() { (2, &[700, 3000, 2600, 4100]) } else { (1, &[400, 1600, 1300]) };
@@ -265,9 +270,9 @@ fn a_run_that_is_killed_repeatedly_stores_the_records_of_one_that_ran_through() 
          --repeat {repeats} {}",
         boot()
     );
-    lab.good(&format!("{words} --out through"));
+    lab.good(&format!("{words} --out uninterrupted"));
     lab.kept("images").iter().for_each(|path| std::fs::remove_file(path).unwrap());
-    // While the first guest begins, while a disk is made, within a trial, right after one.
+    // During the start of the first guest, during the preparation of a disk, within a trial, and right after one.
     for milliseconds in kills.iter().copied() {
         let mut child = lab
             .fsdyno(&format!("run {words} --out killed"))
@@ -283,7 +288,7 @@ fn a_run_that_is_killed_repeatedly_stores_the_records_of_one_that_ran_through() 
     let last = lab.good(&format!("{words} --out killed"));
     assert!(before == 0 || stderr(&last).contains("are stored already"), "{}", stderr(&last));
     assert_eq!(lab.records("killed").len(), 2 * repeats);
-    assert_eq!(lab.records("killed"), lab.records("through"));
+    assert_eq!(lab.records("killed"), lab.records("uninterrupted"));
 }
 
 #[test]
@@ -308,12 +313,12 @@ fn kvm_is_marked_if_it_works_and_refused_soon_if_not() {
         return;
     }
     assert_eq!(code(&output), 3, "{}", stderr(&output));
-    let said = stderr(&output);
-    assert!(said.contains("use KVM: ") && said.contains("remove --accel kvm"), "{said}");
+    let message = stderr(&output);
+    assert!(message.contains("use KVM: ") && message.contains("remove --accel kvm"), "{message}");
     assert!(begun.elapsed() < Duration::from_secs(40), "{:?}", begun.elapsed());
 }
 
-/// Tests whether QEMU supports KVM and our machine.
+/// Returns true if a QEMU process with KVM and our machine type is running.
 fn runs_with_kvm() -> bool {
     let processes = std::fs::read_dir("/proc").unwrap().flatten();
     let words = processes.filter_map(|p| std::fs::read(p.path().join("cmdline")).ok());

@@ -1,4 +1,5 @@
-//! File systems shared over a modelled network: bit-identical, and what a record has of server and clients.
+//! File systems shared over a modelled network: their trials are bit-identical, and records describe the server and the
+//! clients.
 #![allow(clippy::unwrap_used, reason = "a test panics if a result is not as expected")]
 
 use std::path::Path;
@@ -16,7 +17,7 @@ fn good(folder: &Path, words: &str) {
 }
 
 #[test]
-fn two_clients_of_a_server_repeat_to_the_byte_and_have_the_work_in_two() {
+fn two_clients_of_a_server_are_bit_identical_and_share_the_work() {
     let Some(folder) = lab() else { return };
     let words = format!("{SMALL} --fs nfs:ext4 --clients 2 --network lan-10g");
     for out in ["one", "two"] {
@@ -38,11 +39,11 @@ fn two_clients_of_a_server_repeat_to_the_byte_and_have_the_work_in_two() {
     assert_eq!(trial["measured"]["check"]["clean"], true);
 }
 
-/// The kernel whose SMB server works; the default one's does not (catalog/filesystems/smb.toml).
+/// A kernel whose SMB server works; that of the default kernel does not (catalog/filesystems/smb.toml).
 const SMB_KERNEL: &str = "--kernel 6.12";
 
 #[test]
-fn one_and_two_clients_of_an_smb_server_repeat_to_the_byte() {
+fn one_and_two_clients_of_an_smb_server_are_bit_identical() {
     let Some(folder) = lab() else { return };
     let words = format!("{SMALL} --fs smb:ext4 --clients 1,2 --network lan-10g {SMB_KERNEL}");
     for out in ["one", "two"] {
@@ -107,7 +108,7 @@ fn smb_with_leases_is_verified_with_its_links_after_a_restart_of_the_server() {
 }
 
 #[test]
-fn a_longer_network_makes_each_call_wait_for_its_round_trip() {
+fn a_slower_network_makes_each_call_wait_for_its_round_trip() {
     let Some(folder) = lab() else { return };
     let words =
         format!("{SMALL} --fs 'nfs:ext4 @ vers=3' --network lan-10g --network wan-20ms --out r");
@@ -121,7 +122,7 @@ fn a_longer_network_makes_each_call_wait_for_its_round_trip() {
 }
 
 #[test]
-fn one_to_eight_clients_repeat_to_the_byte_beside_load_too() {
+fn one_to_eight_clients_are_bit_identical_also_under_load() {
     if !full() {
         return skipped("long (make test-full)");
     }
