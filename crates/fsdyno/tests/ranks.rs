@@ -260,14 +260,14 @@ fn a_signal_to_all_ends_the_run_and_nothing_is_left() {
 }
 
 #[test]
-fn a_rank_that_comes_twice_ends_the_run() {
+fn a_rank_that_connects_twice_ends_the_run() {
     let place = Place::new();
     let words = place.words("dirops --set files=100");
     let mut children: Vec<Child> =
         [0, 1, 1].iter().map(|rank| start_one(place.out.path(), *rank, 3, &words)).collect();
     let first = children.remove(0).wait_with_output().unwrap();
     assert_eq!(code(&first), 4, "{}", stderr(&first));
-    assert!(stderr(&first).contains("rank 1 came twice"), "{}", stderr(&first));
+    assert!(stderr(&first).contains("rank 1 connected twice"), "{}", stderr(&first));
     wait(children);
     assert!(is_empty(place.on.path()));
 }

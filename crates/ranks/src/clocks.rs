@@ -51,7 +51,7 @@ impl Sample {
 }
 
 /// Returns true if a further exchange follows after this number of exchanges.
-pub fn goes_on(exchanges: usize, one_clock: bool, elapsed: Duration) -> bool {
+pub fn needs_exchange(exchanges: usize, one_clock: bool, elapsed: Duration) -> bool {
     match one_clock {
         true => exchanges < OF_ONE,
         false => exchanges < MIN_EXCHANGES || (exchanges < MAX_EXCHANGES && elapsed < ENOUGH),
@@ -174,9 +174,11 @@ mod tests {
     }
 
     #[test]
-    fn another_clock_is_measured_until_the_time_is_over_and_the_own_one_twice() {
+    fn another_clock_is_measured_until_the_time_is_over_and_the_same_clock_twice() {
         let exchanges = |one_clock, elapsed| {
-            (0..).find(|done| !goes_on(*done, one_clock, Duration::from_millis(elapsed))).unwrap()
+            (0..)
+                .find(|done| !needs_exchange(*done, one_clock, Duration::from_millis(elapsed)))
+                .unwrap()
         };
         assert_eq!([exchanges(true, 0), exchanges(false, 0), exchanges(false, 60)], [2, 100, 12]);
     }

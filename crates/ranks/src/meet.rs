@@ -276,7 +276,7 @@ mod tests {
     }
 
     #[test]
-    fn ranks_without_a_store_meet_by_a_note_in_the_directory_that_is_gone_afterwards() {
+    fn ranks_without_a_store_meet_by_a_note_that_is_removed_afterwards() {
         let folder = tempfile::tempdir().unwrap();
         let (_listener, meeting, note) = open(&position(0, Some("a")), folder.path()).unwrap();
         let found =
@@ -290,7 +290,7 @@ mod tests {
     }
 
     #[test]
-    fn a_note_that_others_can_read_is_not_believed() {
+    fn a_note_that_others_can_read_is_refused() {
         let folder = tempfile::tempdir().unwrap();
         let (_listener, _, note) = open(&position(0, Some("a")), folder.path()).unwrap();
         let path = std::fs::read_dir(folder.path()).unwrap().next().unwrap().unwrap().path();
@@ -301,13 +301,13 @@ mod tests {
     }
 
     #[test]
-    fn a_launcher_without_a_common_word_is_refused() {
+    fn a_launcher_that_does_not_identify_the_run_is_refused() {
         let error = open(&position(0, None), Path::new("/tmp")).unwrap_err();
         assert!(error.contains("FSDYNO_RUN"), "{error}");
     }
 
     #[test]
-    fn a_place_is_read_as_it_was_written() {
+    fn an_address_is_parsed_as_it_was_written() {
         let secret = Secret::draw().unwrap();
         let hosts = vec!["a".to_string(), "fe80::1".to_string()];
         let meeting = Meeting { hosts, port: 7, secret, boot: "b".into() };

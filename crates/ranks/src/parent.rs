@@ -13,7 +13,7 @@ use fsdyno_child::Process;
 
 use crate::meet::{self, Meeting};
 use crate::wire::{Hello, Role};
-use crate::worker::{DISMISSED, Join, ORPHANED, connect};
+use crate::worker::{ENDED_BY_ORDER, Join, ORPHANED, connect};
 
 /// The hidden argument by which the program becomes a worker.
 pub const WORKER: &str = "rank-worker";
@@ -114,7 +114,7 @@ fn wait(
     };
     let lines = worker.last_lines(3).join(" | ");
     match ended.code() {
-        Some(0 | DISMISSED) => Ok(WorkerEnd::Done),
+        Some(0 | ENDED_BY_ORDER) => Ok(WorkerEnd::Done),
         Some(ORPHANED) => Ok(WorkerEnd::Orphaned(worker.last_lines(1).pop().filter(|name| {
             // Before the first trial, the last line is not a name.
             name.starts_with(".fsdyno-") && !name.contains('/')

@@ -125,7 +125,7 @@ impl WireReader {
     ///
     /// # Errors
     /// The connection ended, or the data are not a message.
-    pub fn hear<T: DeserializeOwned>(&mut self) -> io::Result<T> {
+    pub fn receive<T: DeserializeOwned>(&mut self) -> io::Result<T> {
         read_frame(&mut self.0, MAX_MESSAGE)
     }
 
@@ -133,7 +133,7 @@ impl WireReader {
     ///
     /// # Errors
     /// The connection ended, or more bytes were announced than a message has.
-    pub fn hear_bytes(&mut self, length: u32) -> io::Result<Vec<u8>> {
+    pub fn receive_bytes(&mut self, length: u32) -> io::Result<Vec<u8>> {
         if length > MAX_BYTES {
             return Err(io::Error::other("more bytes are announced than a message has"));
         }
@@ -182,7 +182,7 @@ pub fn greet(
     write_frame(&mut stream, &welcome).map_err(failed)?;
     match refused {
         Some(why) => Err(why),
-        None => ends(stream).map(|(wire, ear)| (hello, wire, ear)).map_err(failed),
+        None => ends(stream).map(|(wire, reader)| (hello, wire, reader)).map_err(failed),
     }
 }
 
@@ -224,7 +224,9 @@ pub fn call(
     write_frame(&mut stream, &hello).map_err(strange)?;
     let welcome: Welcome = read_frame(&mut stream, MAX_UNAUTHENTICATED).map_err(strange)?;
     if !secret.is_proof(&["group", &hello.nonce, &challenge.nonce], &welcome.proof) {
-        return Err(Rejection::Stranger("what listens there does not know the secret".into()));
+        return Err(Rejection::Stranger(
+            "the process that listens there does not know the secret".into(),
+        ));
     }
     match welcome.refused {
         Some(why) => Err(Rejection::Refused(why)),
@@ -254,26 +256,26 @@ mod tests {
         let known = secret.clone();
         let worker = std::thread::spawn(move || {
             let hello = Hello { rank: 3, ..Hello::default() };
-            let (wire, mut ear) = call(theirs, &known, &hello).unwrap();
-            let heard: ToRank = ear.hear().unwrap();
-            assert!(matches!(heard, ToRank::Go { at: Nanos(7) }));
-            let heard: ToRank = ear.hear().unwrap();
-            let ToRank::Chunk { length, .. } = heard else { panic!("{heard:?}") };
-            assert_eq!(ear.hear_bytes(length).unwrap(), b"some bytes");
-            assert!(ear.hear_bytes(MAX_BYTES + 1).is_err());
+            let (wire, mut reader) = call(theirs, &known, &hello).unwrap();
+            let received: ToRank = reader.receive().unwrap();
+            assert!(matches!(received, ToRank::Go { at: Nanos(7) }));
+            let received: ToRank = reader.receive().unwrap();
+            let ToRank::Chunk { length, .. } = received else { panic!("{received:?}") };
+            assert_eq!(reader.receive_bytes(length).unwrap(), b"some bytes");
+            assert!(reader.receive_bytes(MAX_BYTES + 1).is_err());
             wire.send(&FromRank::Armed).unwrap();
         });
-        let (hello, wire, mut ear) = greet(ours, &secret, &|_| None).unwrap();
+        let (hello, wire, mut reader) = greet(ours, &secret, &|_| None).unwrap();
         assert_eq!(hello.rank, 3);
         wire.send(&ToRank::Go { at: Nanos(7) }).unwrap();
         wire.send_with_bytes(&ToRank::Chunk { from: 0, length: 10 }, b"some bytes").unwrap();
-        assert!(matches!(ear.hear().unwrap(), FromRank::Armed));
+        assert!(matches!(reader.receive().unwrap(), FromRank::Armed));
         worker.join().unwrap();
-        assert!(ear.hear::<FromRank>().is_err(), "the end of the connection");
+        assert!(reader.receive::<FromRank>().is_err(), "the end of the connection");
     }
 
     #[test]
-    fn a_stranger_is_not_welcome_and_an_impostor_is_not_believed() {
+    fn a_stranger_and_an_impostor_are_refused() {
         let (ours, theirs) = pair();
         let wrong = Secret::draw().unwrap();
         let caller = std::thread::spawn(move || call(theirs, &wrong, &Hello::default()));
@@ -287,7 +289,7 @@ mod tests {
     }
 
     #[test]
-    fn a_proof_holds_for_the_words_it_was_made_for() {
+    fn a_proof_is_valid_for_its_own_message_only() {
         let (ours, mut theirs) = pair();
         let secret = Secret::draw().unwrap();
         let known = secret.clone();

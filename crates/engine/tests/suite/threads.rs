@@ -68,12 +68,12 @@ fn every_workload_makes_its_counts_and_its_tree_in_threads() {
 }
 
 #[test]
-fn more_threads_than_files_do_no_harm() {
+fn more_threads_than_files_are_accepted() {
     check_workload("dirops", &[("files", "3")], 16, "sync");
 }
 
 #[test]
-fn a_phase_of_one_thread_stays_one_whatever_is_requested() {
+fn a_phase_of_one_thread_ignores_the_requested_number() {
     check_workload("tarball", &[("files", "50"), ("order", "random")], 8, "sync");
 }
 

@@ -42,7 +42,7 @@ fn the_tree_and_the_counts_are_those_of_the_system_calls() {
 }
 
 #[test]
-fn it_works_on_a_memory_file_system_too() {
+fn trees_are_copied_on_a_memory_file_system_too() {
     let Ok(folder) = tempfile::tempdir_in("/dev/shm") else {
         eprintln!("skipped: no /dev/shm");
         return;

@@ -1,4 +1,4 @@
-//! Gives the input file of a trial to all ranks: one process of each host receives it, and the others open it there.
+//! Sends the input file of a trial to all ranks: one process of each host receives it, and the others open it there.
 
 use std::time::{Duration, Instant};
 
@@ -8,10 +8,11 @@ use crate::input::{Offer, Place, TrialInput};
 use crate::messages::{FromRank, ToRank};
 use crate::wire::MAX_BYTES;
 
-/// Maximum time for giving a file to all ranks; a rank that receives nothing for [`super::Timeouts::stuck`] ends it earlier.
-const GIVING: Duration = Duration::from_secs(24 * 3600);
+/// Maximum time for sending a file to all ranks; a rank that receives nothing for [`super::Timeouts::stuck`] ends it
+/// earlier.
+const SENDING: Duration = Duration::from_secs(24 * 3600);
 
-/// What a rank has of an input file.
+/// The state of an input file at a rank.
 enum Got {
     /// The file, and where other processes of its host can open it.
     File(Option<Place>),
@@ -20,13 +21,13 @@ enum Got {
 }
 
 impl State {
-    /// Gives an input file to all ranks that do not have it.
-    pub(super) fn give_input(
+    /// Sends an input file to all ranks that do not have it.
+    pub(super) fn send_input(
         &mut self,
         input: &TrialInput<'_>,
         watch: Watch<'_>,
     ) -> Result<(), GroupError> {
-        if self.given.iter().any(|given| given == input.sha256) {
+        if self.sent_inputs.iter().any(|sent| sent == input.sha256) {
             return Ok(());
         }
         self.input = Some(input.input.clone());
@@ -55,11 +56,11 @@ impl State {
             self.offer(&|rank| offer(near(rank), true), watch)?;
         }
         self.input = None;
-        self.given.push(input.sha256.to_string());
+        self.sent_inputs.push(input.sha256.to_string());
         Ok(())
     }
 
-    /// Offers each rank an input file; returns what each has then.
+    /// Offers each rank an input file; returns the state at each rank after that.
     fn offer(
         &mut self,
         offer: &dyn Fn(usize) -> Offer,
@@ -71,7 +72,7 @@ impl State {
         }
         self.collect(
             "while it received the input file",
-            Instant::now() + GIVING,
+            Instant::now() + SENDING,
             watch,
             &|answer| match answer {
                 FromRank::HasInput { place } => Some(Got::File(place)),
@@ -150,7 +151,8 @@ mod tests {
         hash.hex()
     }
 
-    /// Gives an input file to workers, threads of this process: `file` is what they find in /proc, `sent` what rank 0 sends.
+    /// Sends an input file to workers, which are threads of this process: they find `file` in /proc, and rank 0 sends
+    /// `sent`.
     fn give(file: &[u8], sent: Vec<u8>, sha256: &str) -> Result<(), GroupError> {
         let (secret, listener) =
             (Secret::draw().unwrap(), TcpListener::bind("127.0.0.1:0").unwrap());
@@ -162,8 +164,9 @@ mod tests {
             std::thread::spawn(move || {
                 let (version, host) = ("1".to_string(), format!("host{rank}"));
                 let hello = Hello { rank, ranks: RANKS, version, host, ..Hello::default() };
-                let (wire, ear) = call(TcpStream::connect(at).unwrap(), &secret, &hello).unwrap();
-                serve(&join, wire, ear).unwrap();
+                let (wire, reader) =
+                    call(TcpStream::connect(at).unwrap(), &secret, &hello).unwrap();
+                serve(&join, wire, reader).unwrap();
             })
         };
         let workers: Vec<_> = (0..RANKS).map(worker).collect();
@@ -173,7 +176,7 @@ mod tests {
         let mut found: File = tempfile::tempfile().unwrap();
         found.write_all(file).unwrap();
         let input = TrialInput { sha256, input: Input::new(sent), file: &found };
-        let given = group.state.lock().unwrap().give_input(&input, &mut |_| true);
+        let given = group.state.lock().unwrap().send_input(&input, &mut |_| true);
         drop(group);
         workers.into_iter().for_each(|worker| worker.join().unwrap());
         given

@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn all_go_on_to_the_largest_number_when_the_last_has_stopped() {
+    fn all_continue_to_the_largest_number_when_the_last_has_stopped() {
         let mut stonewall = StonewallShares::new(Nanos(100), (2, 2), false, "files");
         assert_eq!(stonewall.take(stopped(0, 7)), None);
         assert!(!stonewall.holds(0));

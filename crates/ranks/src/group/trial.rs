@@ -43,7 +43,7 @@ impl State {
         let job = trial.job;
         let plan = job.plan.shared_by().cloned();
         let plan = plan.ok_or_else(|| died("the plan is not one of several ranks"))?;
-        let input = trial.input.as_ref().map(|given| given.input.clone());
+        let input = trial.input.as_ref().map(|input| input.input.clone());
         let setting = Setting { seed: job.seed, input };
         let work = workloads::find(&job.plan.workload.name)
             .map_err(died)?
@@ -88,7 +88,7 @@ impl State {
         self.progress.phases = course.phases.len() as u64;
         self.stage(Stage::Preparing);
         if let Some(input) = &course.trial.input {
-            self.give_input(input, watch)?;
+            self.send_input(input, watch)?;
             course.deadline = Instant::now() + Duration::from_nanos(course.trial.job.deadline.0);
         }
         let (job, folder) = (course.trial.job.clone(), course.trial.folder.clone());

@@ -20,12 +20,12 @@ fn markdown(judged: &Judged) -> String {
 }
 
 #[test]
-fn the_end_of_a_study_on_a_terminal() {
+fn the_summary_of_a_study_on_a_terminal() {
     insta::assert_snapshot!(text(&sample::judged(), Style::default()));
 }
 
 #[test]
-fn the_end_of_a_study_as_markdown() {
+fn the_summary_of_a_study_as_markdown() {
     insta::assert_snapshot!(markdown(&sample::judged()));
 }
 
@@ -112,7 +112,7 @@ fn json_fits_its_published_schema_which_knows_every_verdict_and_no_other() {
 }
 
 #[test]
-fn words_of_a_verdict_agree_with_their_number_and_colour_only_repeats_them() {
+fn words_of_a_verdict_agree_with_their_number_and_colour_adds_nothing() {
     assert_eq!(Verdict::StillHolds.words(1), "still holds");
     assert_eq!(Verdict::NoLongerHolds.words(0), "no longer hold");
     assert_eq!(Verdict::Undecided.words(7), "undecided");

@@ -11,7 +11,7 @@ fn text(trials: &[Trial], width: usize) -> String {
 }
 
 #[test]
-fn a_wide_terminal_sees_every_column() {
+fn a_wide_terminal_shows_every_column() {
     insta::assert_snapshot!(text(&fixture::trials(), 120));
 }
 
@@ -21,7 +21,7 @@ fn failed_and_skipped_trials_are_listed_with_their_reasons() {
 }
 
 #[test]
-fn a_directory_on_a_host_has_no_durable_time_and_says_so() {
+fn a_directory_on_a_host_has_no_durable_time_and_a_note() {
     insta::assert_snapshot!(text(&fixture::on_a_host(), 100));
 }
 

@@ -101,7 +101,7 @@ fn written(judged: &Judged) -> String {
 }
 
 #[test]
-fn the_records_alone_decide_whether_a_ratio_holds_fails_is_reversed_or_stays_open() {
+fn the_records_alone_decide_whether_a_ratio_holds_fails_is_reversed_or_is_undecided() {
     let more = ratio("xfs", "ext4", "more_than = 1.3");
     let verdict = |seconds: &[f64]| one(&more, &[("ext4", TEN), ("xfs", seconds)]).verdict;
     assert_eq!(verdict(FIFTEEN), Verdict::StillHolds);

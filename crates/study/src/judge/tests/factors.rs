@@ -18,7 +18,7 @@ fn factors(rest: &str, rows: &[(&str, &[f64])]) -> Vec<Factors> {
 }
 
 #[test]
-fn each_row_is_divided_by_the_best_per_seed_and_a_row_without_trials_says_why() {
+fn each_row_is_divided_by_the_best_per_seed_and_a_row_without_trials_has_a_reason() {
     let [table] = factors(ONE, &[("ext4", TEN), ("xfs", FIFTEEN)]).try_into().unwrap();
     assert_eq!((table.columns.as_slice(), table.unit.as_str()), (["files".into()].as_slice(), "s"));
     assert!((table.best[0].unwrap() - 10.0).abs() < 0.01);
