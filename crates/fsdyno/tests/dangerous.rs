@@ -148,8 +148,8 @@ fn a_killed_run_leaves_no_mount_and_the_next_one_uses_the_drive_again() {
     for _ in 0..3 {
         let mut child = fsdyno(folder.path()).args(long.split_whitespace()).spawn().unwrap();
         let killed = folder.path().join("killed");
-        let there = lines(&killed);
-        wait_until("the next trial", || lines(&killed) > there);
+        let stored = lines(&killed);
+        wait_until("the next trial", || lines(&killed) > stored);
         child.kill().unwrap();
         child.wait().unwrap();
         // Its child ends with it, and so does the mount namespace.

@@ -51,12 +51,12 @@ fn places() -> Vec<PathBuf> {
 /// The file systems of the catalog that this host can make and mount.
 fn possible() -> Vec<&'static str> {
     let kinds = fsdyno_filesystem::catalog::all().iter();
-    let there = kinds.filter(|kind| {
+    let supported = kinds.filter(|kind| {
         prerequisites::has_filesystem(kind)
             && tools::missing(kind).is_empty()
             && kind.mkfs.argv.iter().any(|word| word == "{device}")
     });
-    there.map(|kind| kind.name.as_str()).collect()
+    supported.map(|kind| kind.name.as_str()).collect()
 }
 
 #[test]
@@ -133,11 +133,12 @@ fn external_journals_and_memory_as_a_medium() {
         return;
     }
     let folder = tempfile::tempdir().unwrap();
-    let far = ["ext4 -J device={journal}", "xfs -l logdev={journal}"];
+    let external = ["ext4 -J device={journal}", "xfs -l logdev={journal}"];
     let mut words =
         vec!["dirops", "--set", "files=300", "--on", "ram:512M", "--journal-size", "64M"];
     let kinds = possible();
-    far.iter()
+    external
+        .iter()
         .filter(|spec| kinds.iter().any(|kind| spec.starts_with(kind)))
         .for_each(|spec| words.extend(["--fs", spec]));
     let output = run_and_check(folder.path(), &words);
@@ -147,9 +148,12 @@ fn external_journals_and_memory_as_a_medium() {
         let conditions = &trial["conditions"];
         assert_eq!(conditions["device"], "loop over a file in memory");
         let disks: Vec<&Value> = conditions["disks"].as_object().unwrap().values().collect();
-        let of =
+        let disk_size =
             |role: &str| disks.iter().find(|disk| disk["role"] == role).unwrap()["size"].clone();
-        assert_eq!((of("data"), of("journal")), ((512 << 20).into(), (64 << 20).into()));
+        assert_eq!(
+            (disk_size("data"), disk_size("journal")),
+            ((512 << 20).into(), (64 << 20).into())
+        );
         assert_eq!(trial["measured"]["check"]["clean"], true);
         assert_eq!(trial["plan"]["medium"]["journal_size"], 64 << 20);
     }
@@ -224,12 +228,12 @@ fn a_file_system_is_aged_in_each_trial_and_no_figure_includes_it() {
     assert!(young["conditions"]["aged"].is_null() && young["host"]["stages"]["age"].is_null());
     for trial in trials.iter().filter(is_aged) {
         assert_eq!(trial["outcome"], "ok", "{}", trial["reason"]);
-        let of = |what: &str| trial["conditions"]["aged"][what].as_u64().unwrap();
-        let fill = 100.0 * of("used") as f64 / of("size") as f64;
+        let aged = |what: &str| trial["conditions"]["aged"][what].as_u64().unwrap();
+        let fill = 100.0 * aged("used") as f64 / aged("size") as f64;
         assert!((49.5..51.5).contains(&fill), "{fill} % full");
-        assert!(of("files") > 300 && of("removed") >= of("files") * 9 / 10, "{trial}");
+        assert!(aged("files") > 300 && aged("removed") >= aged("files") * 9 / 10, "{trial}");
         assert!(
-            used(trial) > used(young) + of("bytes"),
+            used(trial) > used(young) + aged("bytes"),
             "the files that aged the disk stay during the phases"
         );
         assert_eq!(trial["measured"]["check"]["clean"], true);

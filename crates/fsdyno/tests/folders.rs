@@ -107,9 +107,9 @@ fn a_disk_that_fills_up_ends_a_run_with_code_4_and_the_stored_records_are_comple
     let output = run(base.path(), &format!("{WORK} --repeat 24 --out {path}/r"));
     assert_eq!(code(&output), 4, "{}", stderr(&output));
     assert!(stderr(&output).contains("No space left on device"), "{}", stderr(&output));
-    let kept = lines(&out.join("r"));
-    assert!(kept > 0 && kept < 24, "{kept}");
-    assert_eq!(common::records(&out.join("r")).len(), kept);
+    let stored = lines(&out.join("r"));
+    assert!(stored > 0 && stored < 24, "{stored}");
+    assert_eq!(common::records(&out.join("r")).len(), stored);
     // The page is complete or absent.
     let page = std::fs::metadata(out.join("r/report.html"));
     assert!(page.is_err() || page.unwrap().len() > 1000);

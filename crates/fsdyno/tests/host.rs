@@ -167,10 +167,10 @@ fn ctrl_c_keeps_finished_trials_removes_the_rest_and_the_run_can_be_resumed() {
         assert!(results.join("report.html").exists());
         assert!(stdout(&output).contains("create"));
         assert!(only_mine(place.path()));
-        let kept = lines(&results);
+        let stored = lines(&results);
         let again = run(out.path(), &words(2));
         assert_eq!(code(&again), 0, "{}", stderr(&again));
-        assert_eq!(lines(&results), kept);
+        assert_eq!(lines(&results), stored);
     }
 }
 
@@ -210,12 +210,12 @@ fn leftovers_of_a_killed_run_are_named_and_removed_only_on_request() {
         out.path(),
         &format!("run dirops --set files=500000 --on {on} --out r --verify names"),
     );
-    let begun = || {
+    let has_begun = || {
         ours(place.path()).first().is_some_and(|path| {
             std::fs::read_dir(path.join("root")).is_ok_and(|mut entries| entries.next().is_some())
         })
     };
-    wait_until("the first file", begun);
+    wait_until("the first file", has_begun);
     signal(&child, Signal::KILL);
     child.wait().unwrap();
     let left = ours(place.path());

@@ -21,17 +21,17 @@ struct Mounted {
 impl Mounted {
     /// Mounts with a command whose last two arguments are the directory and the mount point.
     fn new(program: &str, more: &[&str]) -> Option<Mounted> {
-        let it = Mounted { folder: tempfile::tempdir().unwrap() };
-        std::fs::create_dir(it.source()).unwrap();
-        std::fs::create_dir(it.at()).unwrap();
+        let mounted = Mounted { folder: tempfile::tempdir().unwrap() };
+        std::fs::create_dir(mounted.source()).unwrap();
+        std::fs::create_dir(mounted.at()).unwrap();
         let source = match program {
-            "sshfs" => format!("localhost:{}", it.source().display()),
-            _ => it.source().display().to_string(),
+            "sshfs" => format!("localhost:{}", mounted.source().display()),
+            _ => mounted.source().display().to_string(),
         };
         let mut command = Command::new(program);
-        command.args(more).arg(source).arg(it.at()).stdin(Stdio::null());
+        command.args(more).arg(source).arg(mounted.at()).stdin(Stdio::null());
         match command.output() {
-            Ok(output) if output.status.success() => Some(it),
+            Ok(output) if output.status.success() => Some(mounted),
             Ok(output) => skipped(&stderr(&output)),
             Err(error) => skipped(&format!("{program}: {error}; apt-get install {program}")),
         }
@@ -119,8 +119,8 @@ fn leftovers_of_a_killed_run_are_found_and_removed() {
         .stdout(Stdio::null())
         .spawn()
         .unwrap();
-    let begun = || ours(&mounted.at()).iter().any(|it| it.join("root").exists());
-    wait_until("the run's directory", begun);
+    let has_begun = || ours(&mounted.at()).iter().any(|it| it.join("root").exists());
+    wait_until("the run's directory", has_begun);
     child.kill().unwrap();
     child.wait().unwrap();
     let words = format!("doctor --clean {}", mounted.at().display());

@@ -34,12 +34,12 @@ fn the_clock_of_a_rank_is_measured_and_all_times_are_by_the_clock_of_rank_0() {
     let (on, out) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let start = |rank: u32| {
         // The environment and the folder of the tests' usual runs.
-        let usual = fsdyno(out.path());
+        let template = fsdyno(out.path());
         let mut command = Command::new(if rank == 2 { "unshare" } else { PROGRAM });
         if rank == 2 {
             command.args(apart).arg(PROGRAM);
         }
-        for (name, value) in usual.get_envs() {
+        for (name, value) in template.get_envs() {
             value.map(|value| command.env(name, value));
         }
         command.args(["run", "dirops", "--set", "files=900", "--ranks", "--out", "r", "--on"]);
@@ -55,13 +55,16 @@ fn the_clock_of_a_rank_is_measured_and_all_times_are_by_the_clock_of_rank_0() {
     }
     let trial = records(&out.path().join("r")).remove(0);
     for phase in trial["measured"]["ranks"]["phases"].as_array().unwrap() {
-        let of = |rank: usize, key: &str| phase["ranks"][rank][key].as_i64().unwrap();
+        let value_of = |rank: usize, key: &str| phase["ranks"][rank][key].as_i64().unwrap();
         for rank in [0, 1] {
-            assert_eq!([of(rank, "clock_offset_ns"), of(rank, "clock_uncertainty_ns")], [0, 0]);
+            assert_eq!(
+                [value_of(rank, "clock_offset_ns"), value_of(rank, "clock_uncertainty_ns")],
+                [0, 0]
+            );
         }
-        let uncertainty = of(2, "clock_uncertainty_ns");
-        let wrong = of(2, "clock_offset_ns") - AHEAD * 1_000_000_000;
-        assert!(0 < uncertainty && wrong.abs() <= uncertainty, "{wrong} ± {uncertainty}");
+        let uncertainty = value_of(2, "clock_uncertainty_ns");
+        let error = value_of(2, "clock_offset_ns") - AHEAD * 1_000_000_000;
+        assert!(0 < uncertainty && error.abs() <= uncertainty, "{error} ± {uncertainty}");
         // A time by the wrong clock would be off by days.
         for key in ["skew_ns", "last_done_ns"] {
             assert!(phase[key].as_i64().unwrap() < 600_000_000_000, "{phase}");
@@ -106,10 +109,10 @@ fn when_the_network_fails_both_sides_end_and_name_the_other_and_nothing_is_left(
         return;
     }
     let (on, out) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
-    let usual = fsdyno(out.path());
+    let template = fsdyno(out.path());
     let mut command = Command::new("timeout");
     command.args(["200", "unshare", "--net", "sh", "-euc", CUT, "sh", PROGRAM, "run", "dirops"]);
-    for (name, value) in usual.get_envs() {
+    for (name, value) in template.get_envs() {
         value.map(|value| command.env(name, value));
     }
     command.args(["--set", "files=3000000", "--ranks", "--out", "r", "--on"]).arg(on.path());

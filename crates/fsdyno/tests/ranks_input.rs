@@ -116,8 +116,8 @@ const APART: [&str; 3] = ["--pid", "--fork", "--kill-child"];
 /// /proc there. They store files in `tmp`.
 fn start_apart(place: &Place, words: &str, tmp: &Path) -> Vec<Child> {
     let mut both = Command::new("unshare");
-    let usual = fsdyno(place.out.path());
-    for (name, value) in usual.get_envs() {
+    let template = fsdyno(place.out.path());
+    for (name, value) in template.get_envs() {
         value.map(|value| both.env(name, value));
     }
     let script =
@@ -179,11 +179,11 @@ fn a_rank_that_cannot_store_the_file_is_named_before_any_work() {
     assert_eq!(the_trial(&place)["measured"]["phases"], serde_json::json!([]));
     assert!(is_empty(place.on.path()));
     // A rank on the host of rank 0 does not store the file.
-    let near = Place::new();
-    write_sources(&near);
-    let mut children = vec![start_one(near.out.path(), 0, 2, &near.words(ARCHIVE))];
-    let mut second = fsdyno(near.out.path());
-    second.args(near.words(ARCHIVE).split_whitespace()).env("TMPDIR", "/no-such-folder");
+    let same_host = Place::new();
+    write_sources(&same_host);
+    let mut children = vec![start_one(same_host.out.path(), 0, 2, &same_host.words(ARCHIVE))];
+    let mut second = fsdyno(same_host.out.path());
+    second.args(same_host.words(ARCHIVE).split_whitespace()).env("TMPDIR", "/no-such-folder");
     second.env("FSDYNO_RANK", "1").env("FSDYNO_RANKS", "2").env("FSDYNO_RUN", "test");
     children.push(second.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap());
     let outputs = wait(children);

@@ -100,7 +100,7 @@ fn each_command_of_the_readme_succeeds_a_second_time() {
     let readme = readme();
     let commands = commands(&readme);
     assert!(commands.len() > 10, "{commands:?}");
-    let here = |needs| match needs {
+    let is_possible = |needs| match needs {
         Nothing => true,
         Mounts => can_mount(),
         Lab => can_run_the_lab(),
@@ -109,7 +109,7 @@ fn each_command_of_the_readme_succeeds_a_second_time() {
         let known = SMALL.iter().filter(|(begin, ..)| command.starts_with(begin));
         let longest = known.max_by_key(|(begin, ..)| begin.len());
         let (_, needs, small) = longest.unwrap_or_else(|| panic!("no small variant of: {command}"));
-        if !here(*needs) {
+        if !is_possible(*needs) {
             continue;
         }
         for time in ["the first time", "the second time"] {

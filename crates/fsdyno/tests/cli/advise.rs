@@ -74,10 +74,10 @@ fn if_data_must_be_safe_power_cuts_during_the_same_workload_are_advised() {
         advice("--for mail --on loop:1G --fs ext4")
             .contains("no power cuts: power cuts are simulated only in the lab")
     );
-    let own = advice("--for own --on server-2026 --fs ext4 -- sh -c true");
+    let recorded = advice("--for own --on server-2026 --fs ext4 -- sh -c true");
     let crash =
         "fsdyno crash replay --set trace=sh.trace --machine server-2026 --fs ext4 --cuts 50\n";
-    assert!(own.contains(crash), "{own}");
+    assert!(recorded.contains(crash), "{recorded}");
     // The command is one that fsdyno crash accepts.
     let words = "crash maildir --machine server-2026 --fs ext4 --fs xfs --cuts 50 --dry-run";
     let output = run(folder.path(), words);

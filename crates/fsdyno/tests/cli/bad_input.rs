@@ -253,12 +253,16 @@ fn quiet_prints_only_results_and_errors_and_verbose_adds_commands() {
     let version = env!("CARGO_PKG_VERSION");
     assert!(stderr(&verbose).starts_with(&format!("fsdyno: {version}")), "{}", stderr(&verbose));
     assert!(!stderr(&usual).contains(version), "{}", stderr(&usual));
-    let wrong = run(folder.path(), "report nowhere --quiet");
-    assert_eq!(code(&wrong), 2);
-    assert!(stderr(&wrong).contains("failed to find the result 'nowhere'"), "{}", stderr(&wrong));
+    let missing = run(folder.path(), "report nowhere --quiet");
+    assert_eq!(code(&missing), 2);
+    assert!(
+        stderr(&missing).contains("failed to find the result 'nowhere'"),
+        "{}",
+        stderr(&missing)
+    );
     assert_eq!(code(&run(folder.path(), "report a -q --verbose")), 2);
-    let above = run(folder.path(), "report .");
-    assert!(stderr(&above).contains("those below it: ./a, ./b, ./c"), "{}", stderr(&above));
+    let parent = run(folder.path(), "report .");
+    assert!(stderr(&parent).contains("those below it: ./a, ./b, ./c"), "{}", stderr(&parent));
 }
 
 /// Archives of the workload's corpus that would write outside their folder or are malformed, with the expected message
@@ -538,11 +542,11 @@ const DISKS: &[(&str, &str, &str)] = &[
 #[test]
 fn a_bad_disk_profile_is_refused_in_one_line_with_file_and_parameter() {
     let folder = tempfile::tempdir().unwrap();
-    let good = fsdyno_disk::catalog::text("hdd-7200").unwrap();
+    let valid = fsdyno_disk::catalog::text("hdd-7200").unwrap();
     let file = folder.path().join("mine.toml");
     for (line, replacement, part) in DISKS {
-        assert!(good.contains(line), "the disk has no line {line}");
-        std::fs::write(&file, good.replacen(line, replacement, 1)).unwrap();
+        assert!(valid.contains(line), "the disk has no line {line}");
+        std::fs::write(&file, valid.replacen(line, replacement, 1)).unwrap();
         let output = run(folder.path(), "run dirops --disk mine.toml --dry-run");
         let message = stderr(&output);
         assert_eq!(code(&output), 2, "{replacement}: {message}");
@@ -552,7 +556,7 @@ fn a_bad_disk_profile_is_refused_in_one_line_with_file_and_parameter() {
         );
         assert_eq!(message.lines().count(), 1, "{replacement}: {message}");
     }
-    std::fs::write(&file, good).unwrap();
+    std::fs::write(&file, valid).unwrap();
     let output = run(folder.path(), "run dirops --disk mine.toml --dry-run");
     // This host may lack QEMU or a kernel; the disk is right.
     assert!([0, 3].contains(&code(&output)), "{}", stderr(&output));

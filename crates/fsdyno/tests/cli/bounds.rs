@@ -53,11 +53,11 @@ fn fsdyno(folder: &Path, words: &[&str]) -> Finished {
 
 /// Asserts that a command is refused with this message and little memory.
 fn refused(folder: &Path, words: &[&str], expected: &str) {
-    let ended = fsdyno(folder, words);
+    let finished = fsdyno(folder, words);
     let args = words.join(" ");
-    assert_eq!(ended.code, Some(2), "fsdyno {args}: {}", ended.message);
-    assert!(ended.message.contains(expected), "fsdyno {args}: {}", ended.message);
-    assert!(ended.memory < MAX_MEMORY, "fsdyno {args} took {} MiB", ended.memory >> 20);
+    assert_eq!(finished.code, Some(2), "fsdyno {args}: {}", finished.message);
+    assert!(finished.message.contains(expected), "fsdyno {args}: {}", finished.message);
+    assert!(finished.memory < MAX_MEMORY, "fsdyno {args} took {} MiB", finished.memory >> 20);
 }
 
 /// Creates a sparse file that begins with `start` and continues with zeros.
@@ -119,10 +119,10 @@ fn place() -> (tempfile::TempDir, PathBuf) {
 fn sidecars(put: impl Fn(&Path), expected: impl Fn(&str) -> String) {
     let plain = ["run", "dirops", "--on", ".", "--set", "files=5", "--out", "r"];
     let share = [&plain[..], &["--shard", "1/1"]].concat();
-    for (made, readers) in [(&plain[..], SIDECARS), (&share, SHARED)] {
+    for (command, readers) in [(&plain[..], SIDECARS), (&share, SHARED)] {
         let (_kept, folder) = place();
-        let ended = fsdyno(&folder, made);
-        assert_eq!(ended.code, Some(0), "{}", ended.message);
+        let finished = fsdyno(&folder, command);
+        assert_eq!(finished.code, Some(0), "{}", finished.message);
         for (file, words) in readers {
             let (path, aside) = (folder.join(file), folder.join("aside"));
             let was = fs::rename(&path, &aside);
@@ -188,9 +188,9 @@ fn the_input_of_a_workload_is_never_read_into_memory_as_a_whole() {
     refused(&folder, &words, "is a folder of 80 GiB");
     // Much larger than this program: Linux also counts the memory of the process before exec(2).
     sparse(&folder.join("r/large"), b"mail", 800 << 20);
-    let ended = fsdyno(&folder, &words);
-    assert_eq!(ended.code, Some(0), "{}", ended.message);
-    assert!(ended.memory < 600 << 20, "it took {} MiB", ended.memory >> 20);
+    let finished = fsdyno(&folder, &words);
+    assert_eq!(finished.code, Some(0), "{}", finished.message);
+    assert!(finished.memory < 600 << 20, "it took {} MiB", finished.memory >> 20);
     let words = ["run", "tarball", "--dry-run", "--set", "archive=/dev/zero"];
     refused(&folder, &words, "it is a device");
     pipe(&folder.join("pipe"));
@@ -217,9 +217,9 @@ fn no_message_shows_the_content_of_a_file_that_is_not_fsdynos() {
     ] {
         for (file, words) in READERS {
             fs::write(folder.join(file), text).unwrap();
-            let ended = fsdyno(&folder, words);
-            assert_ne!(ended.code, Some(0), "fsdyno {}", words.join(" "));
-            let message = &ended.message;
+            let finished = fsdyno(&folder, words);
+            assert_ne!(finished.code, Some(0), "fsdyno {}", words.join(" "));
+            let message = &finished.message;
             assert!(!message.contains("SECRET"), "fsdyno {}: {message}", words.join(" "));
             fs::remove_file(folder.join(file)).unwrap();
         }
@@ -227,13 +227,13 @@ fn no_message_shows_the_content_of_a_file_that_is_not_fsdynos() {
         fs::write(folder.join("r/pm"), pm).unwrap();
         fs::write(folder.join("r/other"), text).unwrap();
         let words = ["run", "postmark", "--dry-run", "--set", "config=r/pm"];
-        let ended = fsdyno(&folder, &words);
+        let finished = fsdyno(&folder, &words);
         assert!(
-            ended.code == Some(2) && ended.message.contains("config 'r/other' line 1: "),
+            finished.code == Some(2) && finished.message.contains("config 'r/other' line 1: "),
             "{}",
-            ended.message
+            finished.message
         );
-        assert!(!ended.message.contains("SECRET"), "{}", ended.message);
+        assert!(!finished.message.contains("SECRET"), "{}", finished.message);
         fs::remove_file(folder.join("r/pm")).unwrap();
     }
 }

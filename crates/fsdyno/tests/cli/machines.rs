@@ -62,7 +62,7 @@ fn a_study_names_its_machine_or_has_the_classic_one() {
 #[test]
 fn a_machine_file_with_an_error_is_refused_in_one_line_with_its_position() {
     let folder = tempfile::tempdir().unwrap();
-    let good = fsdyno_machine::text("pc-2001").unwrap();
+    let valid = fsdyno_machine::text("pc-2001").unwrap();
     for (line, replacement, part) in [
         ("disk = \"ide-2001\"", "disk = \"ide-2002\"", "did you mean 'ide-2001'?"),
         ("disk = \"ide-2001\"", "disk = \"/etc/hostname.toml\"", "outside the folder"),
@@ -70,8 +70,8 @@ fn a_machine_file_with_an_error_is_refused_in_one_line_with_its_position() {
         ("ram = \"256M\"", "ram = \"32M\"", "at least 96 MiB"),
         ("ram = \"256M\"", "network = \"10G\"", "unknown field `network`, expected one of"),
     ] {
-        assert!(good.contains(line), "{line}");
-        std::fs::write(folder.path().join("mine.toml"), good.replacen(line, replacement, 1))
+        assert!(valid.contains(line), "{line}");
+        std::fs::write(folder.path().join("mine.toml"), valid.replacen(line, replacement, 1))
             .unwrap();
         for words in ["run dirops --machine mine.toml --dry-run", "show machine mine.toml"] {
             let output = run(folder.path(), words);

@@ -16,9 +16,9 @@ fn the_three_models_are_bit_identical_in_two_runs() {
     for results in ["one", "two"] {
         let words =
             format!("run dirops --on model --set files=1000 --repeat 2 --verbose --out {results}");
-        let ran = run(folder.path(), &words);
-        assert_eq!(code(&ran), 0, "{}", stderr(&ran));
-        let table = stdout(&ran);
+        let output = run(folder.path(), &words);
+        assert_eq!(code(&output), 0, "{}", stderr(&output));
+        let table = stdout(&output);
         assert!(table.contains("model (in this program, no kernel)"), "{table}");
         assert!(table.contains("entries examined"), "{table}");
     }
@@ -43,9 +43,9 @@ fn options_that_the_model_lacks_are_refused_before_any_work() {
         ("tarball --on model", "workload 'tarball' cannot run in the model"),
         ("capacity --on model", "cannot run in the model"),
     ] {
-        let ran = run(folder.path(), &format!("run {words}"));
-        assert_eq!(code(&ran), 2, "{words}: {}", stderr(&ran));
-        assert!(stderr(&ran).contains(expected), "{words}: {}", stderr(&ran));
+        let output = run(folder.path(), &format!("run {words}"));
+        assert_eq!(code(&output), 2, "{words}: {}", stderr(&output));
+        assert!(stderr(&output).contains(expected), "{words}: {}", stderr(&output));
     }
 }
 
@@ -77,10 +77,10 @@ fn the_commit_is_in_the_version_and_the_record_and_not_in_the_lab_identity() {
 
     let words = "run dirops --on model --fs cached-ext2 --set files=100 --out";
     assert_eq!(code(&run(folder.path(), &format!("{words} own"))), 0);
-    let mut ran = std::process::Command::new(&path);
-    ran.current_dir(folder.path()).args(words.split(' ')).arg("changed");
-    let ran = ran.output().unwrap();
-    assert_eq!(code(&ran), 0, "{}", stderr(&ran));
+    let mut command = std::process::Command::new(&path);
+    command.current_dir(folder.path()).args(words.split(' ')).arg("changed");
+    let output = command.output().unwrap();
+    assert_eq!(code(&output), 0, "{}", stderr(&output));
     let (own, changed) = (trials(folder.path(), "own"), trials(folder.path(), "changed"));
     assert_eq!(own[0]["host"]["build"]["commit"], commit);
     assert_eq!(changed[0]["host"]["build"]["commit"], other);

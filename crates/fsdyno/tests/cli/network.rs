@@ -16,11 +16,11 @@ fn every_network_is_listed_and_shown_with_its_file_which_can_be_copied() {
         let file = fsdyno_network::text(name).unwrap();
         assert!(shown.contains("round trip") && shown.ends_with(&file), "{shown}");
         std::fs::write(folder.path().join("copy.toml"), file).unwrap();
-        let of = |network: &str| {
+        let network_of = |network: &str| {
             let words = format!("run dirops --set files=100 --fs nfs:ext4 --network {network}");
             plans(folder.path(), &words).remove(0)["venue"]["network"].clone()
         };
-        let (mut copy, own) = (of("copy.toml"), of(name));
+        let (mut copy, own) = (network_of("copy.toml"), network_of(name));
         assert_eq!(copy["name"], "copy.toml");
         copy["name"] = name.into();
         assert_eq!(copy, own);

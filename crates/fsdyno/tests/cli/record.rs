@@ -160,17 +160,17 @@ fn a_user_without_privileges_records_all_and_setuid_programs_too() {
         return;
     }
     let folder = tempfile::tempdir().unwrap();
-    let at = folder.path().display();
+    let folder_path = folder.path().display();
     std::fs::set_permissions(folder.path(), std::fs::Permissions::from_mode(0o777)).unwrap();
     let program = folder.path().join("suid-id");
     std::fs::copy("/usr/bin/id", &program).unwrap();
     std::fs::set_permissions(&program, PermissionsExt::from_mode(0o4755)).unwrap();
-    let own = env!("CARGO_BIN_EXE_fsdyno");
+    let fsdyno_path = env!("CARGO_BIN_EXE_fsdyno");
     let words = [
         "--reuid=65534",
         "--regid=65534",
         "--clear-groups",
-        own,
+        fsdyno_path,
         "record",
         "-o",
         "it.trace",
@@ -180,13 +180,13 @@ fn a_user_without_privileges_records_all_and_setuid_programs_too() {
     ];
     let output = std::process::Command::new("setpriv")
         .args(words)
-        .arg(format!("{at}/suid-id -u; : >made; cat made"))
+        .arg(format!("{folder_path}/suid-id -u; : >made; cat made"))
         .current_dir(folder.path())
         .output();
     let output = match output {
         Ok(output) if !stderr(&output).contains("Permission denied") => output,
         _ => {
-            eprintln!("skipped: there is no setpriv, or {own} is not readable for others");
+            eprintln!("skipped: there is no setpriv, or {fsdyno_path} is not readable for others");
             return;
         }
     };
@@ -208,10 +208,10 @@ fn recording_by_bpf_without_privileges_reports_what_it_needs_before_any_work() {
     }
     let folder = tempfile::tempdir().unwrap();
     std::fs::set_permissions(folder.path(), std::fs::Permissions::from_mode(0o777)).unwrap();
-    let own = env!("CARGO_BIN_EXE_fsdyno");
+    let program = env!("CARGO_BIN_EXE_fsdyno");
     for rest in [&["--how", "bpf", "--", "true"][..], &["--pid", "1"]] {
         let output = std::process::Command::new("setpriv")
-            .args(["--reuid=65534", "--regid=65534", "--clear-groups", own, "record"])
+            .args(["--reuid=65534", "--regid=65534", "--clear-groups", program, "record"])
             .args(["-o", "it.trace"])
             .args(rest)
             .current_dir(folder.path())
@@ -219,7 +219,7 @@ fn recording_by_bpf_without_privileges_reports_what_it_needs_before_any_work() {
         let output = match output {
             Ok(output) if !stderr(&output).contains("failed to execute") => output,
             _ => {
-                eprintln!("skipped: there is no setpriv, or {own} is not readable for others");
+                eprintln!("skipped: there is no setpriv, or {program} is not readable for others");
                 return;
             }
         };

@@ -67,11 +67,11 @@ fn a_script_recorded_by_bpf_is_replayed_in_a_directory_with_every_result_compare
 /// Returns true if this host can record by BPF; otherwise prints the reason.
 fn has_bpf() -> bool {
     let folder = tempfile::tempdir().unwrap();
-    let tried = run(folder.path(), "record --how bpf -o it.trace -- true");
-    if code(&tried) != 0 {
-        eprintln!("skipped: {}", stderr(&tried));
+    let output = run(folder.path(), "record --how bpf -o it.trace -- true");
+    if code(&output) != 0 {
+        eprintln!("skipped: {}", stderr(&output));
     }
-    code(&tried) == 0
+    code(&output) == 0
 }
 
 fn recorded_and_replayed(how: &str) {

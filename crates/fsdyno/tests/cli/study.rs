@@ -100,7 +100,7 @@ more_than = 1.0
 fn a_verdict_of_one_seed_near_its_bound_gets_two_more_seeds_for_its_rows() {
     let place = tempfile::tempdir().unwrap();
     let folder = place.path();
-    let of = |out: &str| -> Vec<String> {
+    let seeds_in = |out: &str| -> Vec<String> {
         let text =
             std::fs::read_to_string(folder.join(out).join("as-it-stands/once/trials.ndjson"));
         let records = text.unwrap();
@@ -119,7 +119,7 @@ fn a_verdict_of_one_seed_near_its_bound_gets_two_more_seeds_for_its_rows() {
     for (words, out) in [("--no-more-seeds", "off"), ("--repeat 1", "one")] {
         let done = study(folder, NEAR, &format!("{words} --out {out}"));
         assert_eq!(code(&done), 0, "{}", stderr(&done));
-        assert_eq!(of(out), ["far 1", "one 1", "other 1"], "{words}");
+        assert_eq!(seeds_in(out), ["far 1", "one 1", "other 1"], "{words}");
         assert!(
             !stdout(&study(folder, NEAR, &format!("{words} --dry-run"))).contains("more seeds")
         );
@@ -129,12 +129,12 @@ fn a_verdict_of_one_seed_near_its_bound_gets_two_more_seeds_for_its_rows() {
     let message = "with one seed, C1 within 20 % of the bound; running 4 more trials of one, other in once as it stands";
     assert!(stderr(&done).contains(message), "{}", stderr(&done));
     let all = ["far 1", "one 1", "one 2", "one 3", "other 1", "other 2", "other 3"];
-    assert_eq!(of("more"), all);
+    assert_eq!(seeds_in("more"), all);
     assert!(!stdout(&done).contains("one seed"), "{}", stdout(&done));
     // The same command resumes the study; here nothing remains.
     let again = study(folder, NEAR, "--out more");
     assert!(!stderr(&again).contains("with one seed"), "{}", stderr(&again));
-    assert_eq!(of("more"), all);
+    assert_eq!(seeds_in("more"), all);
 }
 
 #[test]
@@ -388,7 +388,7 @@ fn files(folder: &Path) -> Vec<String> {
 fn an_archive_is_judged_like_the_folder_and_includes_its_sidecars() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path();
-    let good = |words: &str| {
+    let run_ok = |words: &str| {
         let output = run(path, words);
         assert_eq!(code(&output), 0, "{words}: {}", stderr(&output));
         output
@@ -396,7 +396,7 @@ fn an_archive_is_judged_like_the_folder_and_includes_its_sidecars() {
     let whole = study(path, STUDY, "--out out --repeat 2");
     assert_eq!(code(&whole), 0, "{}", stderr(&whole));
     put_sidecars(&path.join("out"));
-    let printed = stderr(&good("report out --archive kept"));
+    let printed = stderr(&run_ok("report out --archive kept"));
     assert!(printed.contains("archive: kept (") && printed.contains(" in 9 files)"), "{printed}");
     assert_eq!(
         files(&path.join("kept")),
@@ -413,12 +413,13 @@ fn an_archive_is_judged_like_the_folder_and_includes_its_sidecars() {
         ]
     );
     for words in ["--format json", "--format text", "--format csv"] {
-        let of = |folder: &str| stdout(&good(&format!("report {folder} {words}")));
-        assert_eq!(of("kept"), of("out"), "{words}");
-        let of = |folder: &str| stdout(&good(&format!("report {folder}/then/curve {words}")));
-        assert_eq!(of("kept"), of("out"), "{words}");
+        let report_of = |folder: &str| stdout(&run_ok(&format!("report {folder} {words}")));
+        assert_eq!(report_of("kept"), report_of("out"), "{words}");
+        let report_of =
+            |folder: &str| stdout(&run_ok(&format!("report {folder}/then/curve {words}")));
+        assert_eq!(report_of("kept"), report_of("out"), "{words}");
     }
-    let text = stdout(&good("report kept"));
+    let text = stdout(&run_ok("report kept"));
     assert!(text.contains("dirops on classic, seed 1"), "{text}");
     assert!(text.contains("classic is skipped: a model has no power"), "{text}");
     let page = std::fs::read_to_string(path.join("kept/report.html")).unwrap();
@@ -446,7 +447,7 @@ fn an_archive_is_judged_like_the_folder_and_includes_its_sidecars() {
     // The verdicts do not depend on sidecar files.
     for sidecar in ["then/curve/why.ndjson", "crash/dirops/crash.json"] {
         std::fs::write(path.join("out").join(sidecar), "broken\n{}\n").unwrap();
-        let printed = stderr(&good("report out --html page.html"));
+        let printed = stderr(&run_ok("report out --html page.html"));
         assert!(printed.contains("omitted: ") && printed.contains(sidecar), "{printed}");
     }
     let cut = path.join("kept/then/curve/trials.ndjson.zst");
@@ -471,7 +472,7 @@ fn numbers_of_study_runs_are_separate_and_missing_files_are_reported() {
     assert!(text.contains("Why (curve as then): dirops on classic, seed 1"), "{text}");
     let study_runs = [("curve", "then"), ("curve", "today"), ("once", "as-it-stands")];
     let printed: serde_json::Value = serde_json::from_str(&shown("--format statistics")).unwrap();
-    let of = |what: &str| -> Vec<(String, String)> {
+    let runs_in = |what: &str| -> Vec<(String, String)> {
         let word = |it: &serde_json::Value| it.as_str().unwrap().to_string();
         let all = printed[what].as_array().unwrap().iter();
         let mut all: Vec<_> = all.map(|row| (word(&row["run"]), word(&row["as"]))).collect();
@@ -479,7 +480,10 @@ fn numbers_of_study_runs_are_separate_and_missing_files_are_reported() {
         all
     };
     let study_runs = study_runs.map(|(run, variant)| (run.to_string(), variant.to_string()));
-    assert_eq!((of("rows"), of("exponents")), (study_runs.to_vec(), study_runs[..2].to_vec()));
+    assert_eq!(
+        (runs_in("rows"), runs_in("exponents")),
+        (study_runs.to_vec(), study_runs[..2].to_vec())
+    );
     let table = shown("--format csv");
     assert!(table.contains(",run,as,period,cacheable,unsafe,"), "{table}");
     for (run, variant) in &study_runs {
@@ -491,25 +495,25 @@ fn numbers_of_study_runs_are_separate_and_missing_files_are_reported() {
     let printed: serde_json::Value = serde_json::from_str(&shown("--format json")).unwrap();
     assert_eq!(printed["not_run"][0]["conditions"], "as today");
     // Records in the folder of another run would be judged as records of that run.
-    let own = path.join("out/then/curve/trials.ndjson");
-    let records = std::fs::read_to_string(&own).unwrap();
+    let records_path = path.join("out/then/curve/trials.ndjson");
+    let records = std::fs::read_to_string(&records_path).unwrap();
     for (was, is) in [("\"dirops\"", "\"maildir\""), ("\"classic\"", "\"other\"")] {
-        std::fs::write(&own, records.replace(was, is)).unwrap();
-        let strange = run(path, "report out");
-        assert_eq!(code(&strange), 2);
+        std::fs::write(&records_path, records.replace(was, is)).unwrap();
+        let refused = run(path, "report out");
+        assert_eq!(code(&refused), 2);
         let expected =
             "and run curve as then is of dirops on classic, indexed; move the records to";
-        assert!(stderr(&strange).contains(expected), "{}", stderr(&strange));
+        assert!(stderr(&refused).contains(expected), "{}", stderr(&refused));
         let before_work = study(path, STUDY, "--out out --as today --repeat 2");
         assert!(stderr(&before_work).contains(expected), "{}", stderr(&before_work));
         assert!(!stderr(&before_work).contains("run 1 of"), "{}", stderr(&before_work));
     }
-    std::fs::write(&own, records).unwrap();
+    std::fs::write(&records_path, records).unwrap();
     std::fs::remove_file(path.join("out/study.toml")).unwrap();
-    let lost = run(path, "report out");
-    assert_eq!(code(&lost), 2);
+    let incomplete = run(path, "report out");
+    assert_eq!(code(&incomplete), 2);
     for part in ["its study.toml is missing; restore it", "fsdyno report 'out/then/curve'"] {
-        assert!(stderr(&lost).contains(part), "{}", stderr(&lost));
+        assert!(stderr(&incomplete).contains(part), "{}", stderr(&incomplete));
     }
 }
 
@@ -530,10 +534,10 @@ fn a_kernel_or_a_cpu_is_refused_without_a_run_in_the_lab_and_else_noted() {
         );
         assert!(stderr(&output).contains(&expected), "{}", stderr(&output));
     }
-    let wrong = study(folder.path(), STUDY, "--cpu epyc-2042 --dry-run");
-    assert_eq!(code(&wrong), 2);
+    let invalid = study(folder.path(), STUDY, "--cpu epyc-2042 --dry-run");
+    assert_eq!(code(&invalid), 2);
     let expected = "--cpu: 'epyc-2042' is not a valid speed for the lab's CPU";
-    assert!(stderr(&wrong).contains(expected), "{}", stderr(&wrong));
+    assert!(stderr(&invalid).contains(expected), "{}", stderr(&invalid));
     assert!(!folder.path().join("results").exists());
     let (head, tail) = STUDY.split_once("name = \"once\"").unwrap();
     let tail = tail.replacen("on = \"model\"\n", "", 1).replacen("classic-ext2", "ext2", 1);
@@ -549,9 +553,9 @@ fn a_kernel_or_a_cpu_is_refused_without_a_run_in_the_lab_and_else_noted() {
     assert!(stderr(&output).contains(expected), "{}", stderr(&output));
     let shown = stdout(&output);
     assert_eq!(shown.matches("CPU pi-2024").count(), 2, "{shown}");
-    let here = run(folder.path(), "run dirops --on . --kernel 6.1");
-    assert_eq!(code(&here), 2);
-    assert!(stderr(&here).contains("--kernel works only in the lab"), "{}", stderr(&here));
+    let on_host = run(folder.path(), "run dirops --on . --kernel 6.1");
+    assert_eq!(code(&on_host), 2);
+    assert!(stderr(&on_host).contains("--kernel works only in the lab"), "{}", stderr(&on_host));
 }
 
 #[test]
@@ -592,8 +596,8 @@ fn a_users_own_study_toml_is_not_overwritten() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path();
     std::fs::create_dir(path.join("mine")).unwrap();
-    let own = STUDY.replace("It is fun", "It is mine");
-    std::fs::write(path.join("mine/study.toml"), &own).unwrap();
+    let users_study = STUDY.replace("It is fun", "It is mine");
+    std::fs::write(path.join("mine/study.toml"), &users_study).unwrap();
     let refused = study(path, STUDY, "--out mine --only once");
     assert_eq!(code(&refused), 2);
     assert!(
@@ -601,8 +605,8 @@ fn a_users_own_study_toml_is_not_overwritten() {
         "{}",
         stderr(&refused)
     );
-    assert_eq!(std::fs::read_to_string(path.join("mine/study.toml")).unwrap(), own);
-    let same = study(path, &own, "--out mine --only once");
+    assert_eq!(std::fs::read_to_string(path.join("mine/study.toml")).unwrap(), users_study);
+    let same = study(path, &users_study, "--out mine --only once");
     assert_eq!(code(&same), 0, "{}", stderr(&same));
 }
 
@@ -649,8 +653,8 @@ fn the_study_of_the_docs_is_read_and_dry_run() {
     assert!([0, 3].contains(&code(&kernels)), "{}", stderr(&kernels));
     let own = text.replace("cacheable = \"256M\"", "kernel = \"6.1\"");
     assert_eq!(code(&study(folder.path(), &own, "--kernel 5.10 --dry-run")), 2);
-    let wrong = text.replace("phase = \"delete\"", "phase = \"delet\"");
-    let output = study(folder.path(), &wrong, "--dry-run");
+    let misspelt = text.replace("phase = \"delete\"", "phase = \"delet\"");
+    let output = study(folder.path(), &misspelt, "--dry-run");
     let promised = page.split("fsdyno: ./journal.toml:").nth(1).unwrap().lines().next().unwrap();
     assert!(stderr(&output).contains(&format!("./my.toml:{promised}")), "{}", stderr(&output));
 }
@@ -740,31 +744,35 @@ fn trials_of_an_archived_study_are_repeated_with_a_verdict_on_each() {
     let (exit, text, message) = check("kept --check 5");
     assert!(message.contains("repeating the shortest 2 trials of 2, which took "), "{message}");
     let each: BTreeSet<&str> = text.lines().collect();
-    let of = |row: &str| format!("once as it stands, {row}, seed 1: bit-identical");
-    assert_eq!((exit, each), (0, BTreeSet::from([&*of("classic"), &*of("indexed")])), "{message}");
-    assert_eq!(check("kept --check 1 --fs indexed").1, format!("{}\n", of("indexed")));
+    let line_of = |row: &str| format!("once as it stands, {row}, seed 1: bit-identical");
+    assert_eq!(
+        (exit, each),
+        (0, BTreeSet::from([&*line_of("classic"), &*line_of("indexed")])),
+        "{message}"
+    );
+    assert_eq!(check("kept --check 1 --fs indexed").1, format!("{}\n", line_of("indexed")));
 
     let stored = path.join("out/as-it-stands/once/trials.ndjson");
-    let own = std::fs::read_to_string(&stored).unwrap();
-    let more = own.replace("\"count\":300,", "\"count\":301,");
-    assert_ne!(own, more);
-    std::fs::write(&stored, &more).unwrap();
+    let original = std::fs::read_to_string(&stored).unwrap();
+    let changed = original.replace("\"count\":300,", "\"count\":301,");
+    assert_ne!(original, changed);
+    std::fs::write(&stored, &changed).unwrap();
     let (exit, text, message) = check("out --check 1");
     let how = "DIFFERENT under one lab identity: phase create: 300 calls of create, and 301 in the stored trial\n";
     assert!(exit == 4 && text.ends_with(how), "{text}{message}");
     // A record as another program would have stored it.
-    let trial: serde_json::Value = serde_json::from_str(own.lines().next().unwrap()).unwrap();
+    let trial: serde_json::Value = serde_json::from_str(original.lines().next().unwrap()).unwrap();
     let program = trial["lab"]["program"].as_str().unwrap();
     let lab = trial["lab_id"].as_str().unwrap();
     let other = |text: &str| text.replace(program, &"0".repeat(64)).replace(lab, &"1".repeat(64));
-    std::fs::write(&stored, other(&own)).unwrap();
+    std::fs::write(&stored, other(&original)).unwrap();
     let (exit, text, message) = check("out --check 1");
     assert!(
         text.contains("bit-identical; lab identity differs in program (stored by fsdyno "),
         "{text}"
     );
     assert_eq!(exit, 0, "{message}");
-    std::fs::write(&stored, other(&more)).unwrap();
+    std::fs::write(&stored, other(&changed)).unwrap();
     let (exit, text, message) = check("out --check 1");
     let how = ": DIFFERENT: phase create: 300 calls of create, and 301 in the stored trial; lab identity differs in program";
     assert!(exit == 1 && text.contains(how), "{text}{message}");

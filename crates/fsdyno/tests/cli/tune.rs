@@ -30,13 +30,22 @@ fn a_safe_search_names_the_values_that_it_does_not_try_and_an_unsafe_one_tries_t
             &format!("tune dirops --set files=100 --fs ext4 {words} --dry-run"),
         ))
     };
-    let safe = dry("");
-    assert!(safe.contains("not tried: barrier=off: it gives up durability"), "{safe}");
-    let all = dry("--unsafe");
-    assert!(all.contains("barrier: on, off") && !all.contains("not tried"), "{all}");
-    let only = dry("--only journal,atime --exclude atime=lazytime");
-    assert!(only.contains("ext4: 2 options, 4 combinations"), "{only}");
-    assert!(only.contains("not tried: atime=lazytime: excluded by --exclude"), "{only}");
+    let safe_search = dry("");
+    assert!(
+        safe_search.contains("not tried: barrier=off: it gives up durability"),
+        "{safe_search}"
+    );
+    let unsafe_search = dry("--unsafe");
+    assert!(
+        unsafe_search.contains("barrier: on, off") && !unsafe_search.contains("not tried"),
+        "{unsafe_search}"
+    );
+    let restricted = dry("--only journal,atime --exclude atime=lazytime");
+    assert!(restricted.contains("ext4: 2 options, 4 combinations"), "{restricted}");
+    assert!(
+        restricted.contains("not tried: atime=lazytime: excluded by --exclude"),
+        "{restricted}"
+    );
 }
 
 #[test]

@@ -154,18 +154,18 @@ fn package_lists_are_fetched_once_and_not_used_if_they_were_altered() {
     };
     assert!(looked_up(1).contains("apt-get update: E: gone"));
     looked_up(1);
-    let kept = apt.cached("apt/kernels");
-    let list = fs::read_to_string(&kept).unwrap();
+    let list_path = apt.cached("apt/kernels");
+    let list = fs::read_to_string(&list_path).unwrap();
     let altered = list.replace("Version: 1", "Version: 2");
     assert_ne!(altered, list);
-    fs::write(&kept, &altered).unwrap();
+    fs::write(&list_path, &altered).unwrap();
     looked_up(2);
     // Without a network, only unaltered lists can be used.
     apt.put("apt-get", "echo 'Err:1 x InRelease'; echo 'E: no network' >&2; exit 100");
-    fs::write(&kept, &altered).unwrap();
+    fs::write(&list_path, &altered).unwrap();
     let output = apt.run("--dry-run");
     assert_eq!(code(&output), 3, "{}", stderr(&output));
     assert!(stderr(&output).contains("apt-get update: E: no network"), "{}", stderr(&output));
-    fs::write(&kept, &list).unwrap();
+    fs::write(&list_path, &list).unwrap();
     looked_up(2);
 }

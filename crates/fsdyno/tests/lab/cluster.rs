@@ -62,7 +62,7 @@ fn two_merged_shards_are_bit_identical_to_the_undivided_run() {
             writeln!(std::io::stderr(), "skipped: the lab cannot run here; fsdyno doctor says why");
         return;
     }
-    let go = |more: &[&str]| {
+    let run_with = |more: &[&str]| {
         let repeats = if common::full() { "2" } else { "1" };
         let run =
             ["run", "dirops", "--fs", "small=ext4 -I 128", "--fs", "ext2", "--repeat", repeats];
@@ -71,10 +71,10 @@ fn two_merged_shards_are_bit_identical_to_the_undivided_run() {
         let output = in_lab(folder.path(), &[&run[..], &rest, &boot, more].concat());
         assert_eq!(code(&output), 0, "{}", stderr(&output));
     };
-    go(&["--out", "whole"]);
+    run_with(&["--out", "whole"]);
     // With two jobs the trials of a shard end in any order.
-    go(&["--shard", "1/2", "--out", "s1", "--jobs", "2"]);
-    go(&["--shard", "2/2", "--out", "s2", "--jobs", "2"]);
+    run_with(&["--shard", "1/2", "--out", "s1", "--jobs", "2"]);
+    run_with(&["--shard", "2/2", "--out", "s2", "--jobs", "2"]);
     let output = in_lab(folder.path(), &["merge", "merged", "s2", "s1"]);
     assert_eq!(code(&output), 0, "{}", stderr(&output));
     let path = |name: &str| folder.path().join(name);

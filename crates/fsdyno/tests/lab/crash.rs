@@ -66,10 +66,10 @@ fn rows(output: &Output, exit_code: i32) -> Vec<Value> {
 }
 
 fn sum(row: &Value, keys: &[&str]) -> u64 {
-    let of = |tried: &Value| {
+    let count_in = |tried: &Value| {
         keys.iter().map(|key| tried["findings"][*key].as_u64().unwrap()).sum::<u64>()
     };
-    row["tried"].as_array().unwrap().iter().map(of).sum()
+    row["tried"].as_array().unwrap().iter().map(count_in).sum()
 }
 
 const VIOLATIONS: &[&str] = &["acknowledged_lost", "acknowledged_names"];

@@ -75,7 +75,7 @@ fn newer_file_systems_are_verified_checked_and_bit_identical() {
     for trial in &trials {
         let label = trial["plan"]["label"].as_str().unwrap();
         let row = rows.iter().find(|row| row.label() == label).unwrap();
-        assert_eq!(crate::options::wrong(row, trial), [""; 0], "{label}");
+        assert_eq!(crate::options::differences(row, trial), [""; 0], "{label}");
         let (measured, conditions) = (&trial["measured"], &trial["conditions"]);
         let phases = measured["phases"].as_array().unwrap();
         assert_eq!(measured["verify"]["problems"], 0, "{trial}");
@@ -83,8 +83,8 @@ fn newer_file_systems_are_verified_checked_and_bit_identical() {
         assert_ne!(clean(trial), Some(false), "{trial}");
         let fuse = label.starts_with("fuse");
         assert_eq!(conditions["userspace"].as_bool(), fuse.then_some(true), "{label}");
-        let worked = |phase: &Value| phase["kernel_cpu_ns"]["fuse"].as_u64() > Some(0);
-        assert_eq!(phases.iter().all(worked), fuse, "{label}: the process's CPU time");
+        let used_cpu = |phase: &Value| phase["kernel_cpu_ns"]["fuse"].as_u64() > Some(0);
+        assert_eq!(phases.iter().all(used_cpu), fuse, "{label}: the process's CPU time");
         // `durable` is shown only if it is known.
         let durable = phases.iter().all(|phase| phase["durable_ns"].is_u64());
         let never = ["tmpfs", "fuse", "volatile"].iter().any(|word| label.contains(word));
@@ -131,11 +131,11 @@ fn the_list_has_a_remedy_for_each_file_system_that_cannot_run() {
             }
         }
     }
-    let of = |name: &str| rows.iter().find(|row| row["name"] == name).unwrap();
-    assert_eq!(of("reiser4")["lab"]["can"], false);
-    assert_eq!(of("classic-ext2")["lab"]["cure"], "--on model");
+    let row_of = |name: &str| rows.iter().find(|row| row["name"] == name).unwrap();
+    assert_eq!(row_of("reiser4")["lab"]["can"], false);
+    assert_eq!(row_of("classic-ext2")["lab"]["cure"], "--on model");
     let root = rustix::process::geteuid().is_root();
-    assert_eq!(of("raw")["host"]["can"], root, "{}", of("raw"));
+    assert_eq!(row_of("raw")["host"]["can"], root, "{}", row_of("raw"));
 }
 
 #[test]
@@ -170,6 +170,6 @@ fn a_model_is_shown_as_a_model() {
     let shown = fsdyno(folder.path(), "show filesystem indexed-ext2 --format json");
     let shown: Value = serde_json::from_slice(&shown.stdout).unwrap();
     assert_eq!((&shown["model"], &shown["index"]), (&true.into(), &true.into()));
-    let wrong = fsdyno(folder.path(), "show filesystem clasic-ext2");
-    assert!(stderr(&wrong).contains("did you mean 'classic-ext2'"), "{}", stderr(&wrong));
+    let misspelt = fsdyno(folder.path(), "show filesystem clasic-ext2");
+    assert!(stderr(&misspelt).contains("did you mean 'classic-ext2'"), "{}", stderr(&misspelt));
 }

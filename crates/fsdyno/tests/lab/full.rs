@@ -43,17 +43,24 @@ fn a_file_system_is_filled_to_enospc_verified_and_checked_clean() {
         "run capacity --size 16M --disk instant --fs ext2 --fs ext4 --set size=2000-9000 {} --out out",
         boot()
     );
-    let ran = fsdyno(folder.path(), &words);
-    assert_eq!(code(&ran), 0, "{}", stderr(&ran));
-    assert!(stdout(&ran).contains("full, ext2: "), "{}", stdout(&ran));
+    let output = fsdyno(folder.path(), &words);
+    assert_eq!(code(&output), 0, "{}", stderr(&output));
+    assert!(stdout(&output).contains("full, ext2: "), "{}", stdout(&output));
     for trial in trials(folder.path()) {
-        let held = &trial["measured"]["capacity"];
-        let of = |what: &str| held[what].as_u64().unwrap();
-        let (files, taken) = (of("files"), of("free_empty") - of("free_full"));
-        assert!(files > 1000 && of("data") > files * 2000, "{held}");
-        assert!(taken > of("data") && of("free_full") < 1 << 20, "{held}");
-        assert_eq!(of("inodes_empty") - of("inodes_full"), files + of("directories"), "{held}");
-        assert!(of("device") > of("total") || of("device") > of("free_empty"), "{held}");
+        let capacity = &trial["measured"]["capacity"];
+        let value_of = |what: &str| capacity[what].as_u64().unwrap();
+        let (files, taken) = (value_of("files"), value_of("free_empty") - value_of("free_full"));
+        assert!(files > 1000 && value_of("data") > files * 2000, "{capacity}");
+        assert!(taken > value_of("data") && value_of("free_full") < 1 << 20, "{capacity}");
+        assert_eq!(
+            value_of("inodes_empty") - value_of("inodes_full"),
+            files + value_of("directories"),
+            "{capacity}"
+        );
+        assert!(
+            value_of("device") > value_of("total") || value_of("device") > value_of("free_empty"),
+            "{capacity}"
+        );
         assert_eq!(trial["measured"]["verify"]["files"], files);
         assert_eq!(trial["measured"]["check"]["clean"], true);
     }
@@ -67,8 +74,8 @@ fn the_large_file_of_bonnie_runs_on_the_device_itself_and_is_verified() {
          --set gap=remount {} --out out",
         boot()
     );
-    let ran = fsdyno(folder.path(), &words);
-    assert_eq!(code(&ran), 0, "{}", stderr(&ran));
+    let output = fsdyno(folder.path(), &words);
+    assert_eq!(code(&output), 0, "{}", stderr(&output));
     let trials = trials(folder.path());
     let raw = trials.iter().find(|trial| trial["plan"]["label"] == "raw").unwrap();
     assert_eq!(raw["measured"]["verify"]["problems"], 0);
@@ -95,8 +102,8 @@ fn workloads_that_would_fill_a_users_file_system_or_make_a_tree_are_refused() {
         ("dirops --fs raw", "its phase create calls mkdir"),
         ("bonnie --fs raw", "bonnie with --set bonnie.files=0 can"),
     ] {
-        let ran = fsdyno(folder.path(), &format!("run {words} --dry-run"));
-        assert_eq!(code(&ran), 2, "{words}: {}", stderr(&ran));
-        assert!(stderr(&ran).contains(expected), "{words}: {}", stderr(&ran));
+        let output = fsdyno(folder.path(), &format!("run {words} --dry-run"));
+        assert_eq!(code(&output), 2, "{words}: {}", stderr(&output));
+        assert!(stderr(&output).contains(expected), "{words}: {}", stderr(&output));
     }
 }

@@ -101,16 +101,16 @@ fn other_texts_in_the_main_program_do_not_change_the_identity_and_another_agent_
     let other =
         TEXTS.iter().fold(program.clone(), |it, (_, text, other)| replaced(it, text, other));
     assert_ne!(program, other);
-    let here = |name: &str| folder.path().join(name);
-    let one = trial(&install(&here("1"), &program, &agent), folder.path(), "one");
-    let two = trial(&install(&here("2"), &other, &agent), folder.path(), "two");
+    let path_of = |name: &str| folder.path().join(name);
+    let one = trial(&install(&path_of("1"), &program, &agent), folder.path(), "one");
+    let two = trial(&install(&path_of("2"), &other, &agent), folder.path(), "two");
     assert_eq!(one["lab_id"], two["lab_id"]);
-    assert_eq!(measured(&here("one")), measured(&here("two")));
+    assert_eq!(measured(&path_of("one")), measured(&path_of("two")));
     assert_eq!(one["lab"]["agent"], format!("sha256:{}", sha256_hex(&agent)));
 
     // A byte after the last section of a program is never executed, but it makes another agent.
     let longer = [agent.as_slice(), b"\0"].concat();
-    let last = install(&here("3"), &program, &longer);
+    let last = install(&path_of("3"), &program, &longer);
     let three = trial(&last, folder.path(), "three");
     assert_ne!(one["lab_id"], three["lab_id"]);
     let components = one["lab"].as_object().unwrap();
@@ -121,9 +121,9 @@ fn other_texts_in_the_main_program_do_not_change_the_identity_and_another_agent_
     assert_eq!(differ.collect::<Vec<_>>(), changed);
     let compared = fsdyno(&last, folder.path(), "compare one three").output().unwrap();
     assert!(stdout(&compared).contains("lab agent: sha256:"), "{}", stdout(&compared));
-    let both = ["one", "three"].map(|out| fs::read(here(out).join("trials.ndjson")).unwrap());
-    fs::create_dir(here("both")).unwrap();
-    fs::write(here("both").join("trials.ndjson"), both.concat()).unwrap();
+    let both = ["one", "three"].map(|out| fs::read(path_of(out).join("trials.ndjson")).unwrap());
+    fs::create_dir(path_of("both")).unwrap();
+    fs::write(path_of("both").join("trials.ndjson"), both.concat()).unwrap();
     let report = fsdyno(&last, folder.path(), "report both").output().unwrap();
     let named = format!("differs from the lab above in: {}", changed.join(", "));
     assert!(stdout(&report).contains(&named), "{}", stdout(&report));

@@ -35,11 +35,11 @@ fn with_cached(folders: &[&str]) -> Option<Lab> {
             .unwrap();
     }
     let lab = Lab(folder);
-    let seen = lab.fsdyno("doctor").output().unwrap();
-    if seen.status.success() {
+    let output = lab.fsdyno("doctor").output().unwrap();
+    if output.status.success() {
         return Some(lab);
     }
-    let why = String::from_utf8_lossy(&seen.stdout).into_owned();
+    let why = String::from_utf8_lossy(&output.stdout).into_owned();
     assert!(std::env::var_os("CI").is_none(), "CI has to run the lab; here it lacks\n{why}");
     let test = std::thread::current().name().unwrap_or_default().to_string();
     let _ = writeln!(std::io::stderr(), "skipped {test}: the lab cannot run here");
@@ -79,7 +79,7 @@ impl Lab {
         text.lines().map(record).collect()
     }
 
-    fn kept(&self, what: &str) -> Vec<PathBuf> {
+    fn cached(&self, what: &str) -> Vec<PathBuf> {
         let entries = std::fs::read_dir(self.path().join("cache/fsdyno").join(what));
         let whole = |path: &PathBuf| {
             let name = path.file_name().unwrap().to_string_lossy().into_owned();
@@ -109,9 +109,9 @@ fn an_aged_disk_is_bit_identical_from_the_cache_and_newly_made() {
         // snapshot.
         let words = if out == "first" { words.clone() } else { words.replace(" --age none", "") };
         if out == "anew" {
-            let kept = lab.kept("images");
-            assert_eq!(kept.len(), kinds.len() * if full() { 1 } else { 2 }, "{kept:?}");
-            kept.iter().for_each(|path| std::fs::remove_file(path).unwrap());
+            let images = lab.cached("images");
+            assert_eq!(images.len(), kinds.len() * if full() { 1 } else { 2 }, "{images:?}");
+            images.iter().for_each(|path| std::fs::remove_file(path).unwrap());
         }
         lab.good(&format!("{words} --out {out}"));
         for trial in lab.trials(out) {
@@ -135,13 +135,13 @@ fn an_aged_disk_is_bit_identical_from_the_cache_and_newly_made() {
         .map(|records: Vec<String>| records.into_iter().map(without_row).collect::<Vec<_>>());
     assert!(aged == cached, "a disk from the cache and a new one differ");
     for kind in kinds {
-        let of = |is_aged: bool| {
+        let trial_of = |is_aged: bool| {
             let wanted = |trial: &&Value| {
                 trial["plan"]["label"] == *kind && trial["conditions"]["aged"].is_null() != is_aged
             };
             trials.iter().find(wanted).unwrap()
         };
-        let (fresh, aged) = (of(false), of(true));
+        let (fresh, aged) = (trial_of(false), trial_of(true));
         let number = |key: &str| aged["conditions"]["aged"][key].as_u64().unwrap();
         let fill = 100.0 * number("used") as f64 / number("size") as f64;
         assert!((29.5..31.5).contains(&fill), "{fill} % full");
@@ -219,7 +219,7 @@ fn a_snapshot_and_its_prepared_images_are_made_once_and_bit_identical() {
         "{}",
         stderr(&first)
     );
-    assert_eq!((lab.kept("snapshots").len(), lab.kept("images").len()), (1, 2));
+    assert_eq!((lab.cached("snapshots").len(), lab.cached("images").len()), (1, 2));
     let again = lab.good(&format!("{words} --out again"));
     assert!(!stderr(&again).contains("booting a guest"), "{}", stderr(&again));
     assert_eq!(lab.records("first"), lab.records("again"));
@@ -235,7 +235,7 @@ fn a_snapshot_and_its_prepared_images_are_made_once_and_bit_identical() {
     assert_eq!(code(&refused), 4, "{}", stderr(&refused));
     let reason = lab.trials("refused")[0]["reason"].to_string();
     assert!(reason.contains("inode size"), "{reason}");
-    assert_eq!(lab.kept("images").len(), 2);
+    assert_eq!(lab.cached("images").len(), 2);
 }
 
 #[test]
@@ -257,7 +257,7 @@ fn ctrl_c_ends_the_boot_of_a_guest_that_is_to_be_saved() {
     assert_eq!(unsafe { libc::kill(child.id() as i32, libc::SIGINT) }, 0);
     assert_eq!(child.wait().unwrap().code(), Some(130));
     assert!(stopped.elapsed() < Duration::from_secs(5), "{:?}", stopped.elapsed());
-    assert_eq!(lab.kept("snapshots").len(), 0);
+    assert_eq!(lab.cached("snapshots").len(), 0);
 }
 
 #[test]
@@ -271,7 +271,7 @@ fn a_run_that_is_killed_repeatedly_stores_the_records_of_an_uninterrupted_one() 
         boot()
     );
     lab.good(&format!("{words} --out uninterrupted"));
-    lab.kept("images").iter().for_each(|path| std::fs::remove_file(path).unwrap());
+    lab.cached("images").iter().for_each(|path| std::fs::remove_file(path).unwrap());
     // During the start of the first guest, during the preparation of a disk, within a trial, and right after one.
     for milliseconds in kills.iter().copied() {
         let mut child = lab
@@ -294,7 +294,7 @@ fn a_run_that_is_killed_repeatedly_stores_the_records_of_an_uninterrupted_one() 
 #[test]
 fn kvm_is_marked_if_it_works_and_refused_soon_if_not() {
     let Some(lab) = lab() else { return };
-    let begun = Instant::now();
+    let start = Instant::now();
     let child = lab
         .fsdyno("run dirops --fs ext4 --set files=20 --accel kvm --out out")
         .stdout(Stdio::piped())
@@ -315,7 +315,7 @@ fn kvm_is_marked_if_it_works_and_refused_soon_if_not() {
     assert_eq!(code(&output), 3, "{}", stderr(&output));
     let message = stderr(&output);
     assert!(message.contains("use KVM: ") && message.contains("remove --accel kvm"), "{message}");
-    assert!(begun.elapsed() < Duration::from_secs(40), "{:?}", begun.elapsed());
+    assert!(start.elapsed() < Duration::from_secs(40), "{:?}", start.elapsed());
 }
 
 /// Returns true if a QEMU process with KVM and our machine type is running.

@@ -30,8 +30,8 @@ fn broken(kernel: &str, spec: &str) -> Option<(&'static str, &'static str)> {
 /// Returns the default row of each file system and the rows of CI.
 fn rows() -> Vec<&'static Row> {
     let plain = |row: &&Row| row.spec == row.kind() || row.spec.starts_with("overlayfs");
-    let usual = ROWS.iter().filter(|row| row.kernel.is_none());
-    runnable(usual.filter(|row| plain(row) || row.ci || row.kind() == "fuse"))
+    let on_default_kernel = ROWS.iter().filter(|row| row.kernel.is_none());
+    runnable(on_default_kernel.filter(|row| plain(row) || row.ci || row.kind() == "fuse"))
 }
 
 #[test]
@@ -120,7 +120,7 @@ fn a_newer_kernel_has_the_same_disk_and_differences_of_its_driver_are_noted() {
     let trials = trials(&folder.path().join("out"));
     assert_eq!(trials.len(), 4);
     // Trials are stored in the order in which they ran.
-    let of = |label: &str, kernel: &str| {
+    let trial_of = |label: &str, kernel: &str| {
         let is_it = |trial: &&Value| {
             let release = trial["conditions"]["kernel"].as_str().unwrap();
             trial["plan"]["label"] == label && release.starts_with(kernel)
@@ -128,7 +128,7 @@ fn a_newer_kernel_has_the_same_disk_and_differences_of_its_driver_are_noted() {
         trials.iter().find(is_it).unwrap_or_else(|| panic!("no trial of {label} on {kernel}"))
     };
     for label in ["ext4", "xfs"] {
-        let [old, new] = ["6.1.", "6.12."].map(|kernel| &of(label, kernel)["conditions"]);
+        let [old, new] = ["6.1.", "6.12."].map(|kernel| &trial_of(label, kernel)["conditions"]);
         let keys = ["rotational", "nr_requests", "max_sectors_kb", "read_ahead_kb", "write_cache"];
         for key in keys {
             assert_eq!(new["queue"][key], old["queue"][key], "{key}");

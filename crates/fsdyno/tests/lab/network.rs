@@ -23,8 +23,8 @@ fn two_clients_of_a_server_are_bit_identical_and_share_the_work() {
     for out in ["one", "two"] {
         good(folder.path(), &format!("{words} --out {out}"));
     }
-    let of = |out: &str| measured(&folder.path().join(out));
-    assert_eq!(of("one"), of("two"));
+    let measured_in = |out: &str| measured(&folder.path().join(out));
+    assert_eq!(measured_in("one"), measured_in("two"));
     let trial = trials(&folder.path().join("one")).remove(0);
     let create = &trial["measured"]["phases"][0];
     assert_eq!(create["ops"]["create"]["count"], 48);
@@ -49,9 +49,9 @@ fn one_and_two_clients_of_an_smb_server_are_bit_identical() {
     for out in ["one", "two"] {
         good(folder.path(), &format!("{words} --out {out}"));
     }
-    let of = |out: &str| measured(&folder.path().join(out));
-    assert_eq!(of("one").len(), 2);
-    assert_eq!(of("one"), of("two"));
+    let measured_in = |out: &str| measured(&folder.path().join(out));
+    assert_eq!(measured_in("one").len(), 2);
+    assert_eq!(measured_in("one"), measured_in("two"));
     let all = trials(&folder.path().join("one"));
     let mut clients: Vec<u64> =
         all.iter().filter_map(|trial| trial["plan"]["venue"]["clients"].as_u64()).collect();
@@ -116,8 +116,8 @@ fn a_slower_network_makes_each_call_wait_for_its_round_trip() {
     let create = |trial: &Value| trial["measured"]["phases"][0]["returned_ns"].as_u64().unwrap();
     let all = trials(&folder.path().join("r"));
     // NFS 3 creates a file in one call at least, and writes it in another.
-    let more = create(&all[1]) - create(&all[0]);
-    assert!(more > 48 * 19_900_000, "{more}");
+    let difference = create(&all[1]) - create(&all[0]);
+    assert!(difference > 48 * 19_900_000, "{difference}");
     assert!(all[0]["conditions"]["mount"].as_str().unwrap().contains("vers=3"));
 }
 
@@ -140,7 +140,10 @@ fn one_to_eight_clients_are_bit_identical_also_under_load() {
         burner.wait().unwrap();
     }
     assert_eq!(code(&busy), 0, "{}", stderr(&busy));
-    let of = |out: &str| measured(&folder.path().join(out));
-    assert_eq!(of("one").len(), 4);
-    assert!(of("one") == of("two") && of("one") == of("busy"), "measured differs");
+    let measured_in = |out: &str| measured(&folder.path().join(out));
+    assert_eq!(measured_in("one").len(), 4);
+    assert!(
+        measured_in("one") == measured_in("two") && measured_in("one") == measured_in("busy"),
+        "measured differs"
+    );
 }

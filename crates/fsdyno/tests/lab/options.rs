@@ -34,15 +34,15 @@ fn below(trial: &Value) -> Vec<String> {
 }
 
 /// Returns the differences of a trial from its row.
-pub(crate) fn wrong(row: &Row, trial: &Value) -> Vec<String> {
+pub(crate) fn differences(row: &Row, trial: &Value) -> Vec<String> {
     if trial["outcome"] != "ok" || clean(trial) == Some(false) {
         return vec![format!("{}: {} {}", row.spec, trial["outcome"], trial["reason"])];
     }
-    let mut wrong = Vec::new();
+    let mut differences = Vec::new();
     let mut expect = |words: &str, present: &[String], wanted: bool| {
         for word in words.split(' ').filter(|word| present.iter().any(|t| t == word) != wanted) {
             let what = if wanted { "lacks" } else { "has" };
-            wrong.push(format!("{}: {what} '{word}': {}", row.spec, present.join(" ")));
+            differences.push(format!("{}: {what} '{word}': {}", row.spec, present.join(" ")));
         }
     };
     for effect in row.effects {
@@ -62,9 +62,9 @@ pub(crate) fn wrong(row: &Row, trial: &Value) -> Vec<String> {
         }
     }
     if trial["measured"]["verify"]["problems"] != 0 {
-        wrong.push(format!("{}: {}", row.spec, trial["measured"]["verify"]));
+        differences.push(format!("{}: {}", row.spec, trial["measured"]["verify"]));
     }
-    wrong
+    differences
 }
 
 /// Runs workloads on the rows of one kind and returns the trials.
@@ -93,7 +93,7 @@ fn options_have_the_effect_that_is_read_back() {
     let mut problems = Vec::new();
     for row in rows {
         assert_eq!(of_row(row, &trials).count(), 1, "{}", row.spec);
-        problems.extend(of_row(row, &trials).flat_map(|trial| wrong(row, trial)));
+        problems.extend(of_row(row, &trials).flat_map(|trial| differences(row, trial)));
     }
     assert!(problems.is_empty(), "{}", problems.join("\n"));
 }
@@ -176,7 +176,7 @@ fn every_option_holds_under_three_workloads() {
         let trials = ran(folder.path(), rows, words, rows[0].kind());
         for row in rows {
             assert_eq!(of_row(row, &trials).count(), 3, "{}", row.spec);
-            problems.extend(of_row(row, &trials).flat_map(|trial| wrong(row, trial)));
+            problems.extend(of_row(row, &trials).flat_map(|trial| differences(row, trial)));
             lines.push(documented(row, &of_row(row, &trials).collect::<Vec<_>>()));
         }
     }
@@ -275,10 +275,10 @@ fn documented(row: &Row, trials: &[&Value]) -> String {
         found.push(format!("journal {}", fsdyno_record::Bytes(bytes)));
     }
     let kernel = first["conditions"]["kernel"].as_str().unwrap_or_default();
-    let of = |workload: &str| {
+    let state_of = |workload: &str| {
         let trial = trials.iter().find(|trial| trial["plan"]["workload"]["name"] == workload);
         match trial {
-            Some(trial) if wrong(row, trial).is_empty() => "verified".to_string(),
+            Some(trial) if differences(row, trial).is_empty() => "verified".to_string(),
             Some(trial) => trial["outcome"].as_str().unwrap_or("?").to_string(),
             None => "not run".to_string(),
         }
@@ -294,9 +294,9 @@ fn documented(row: &Row, trials: &[&Value]) -> String {
         row.spec,
         kernel.split('-').next().unwrap_or_default(),
         found.join("; "),
-        of("dirops"),
-        of("fdtree"),
-        of("postmark"),
+        state_of("dirops"),
+        state_of("fdtree"),
+        state_of("postmark"),
         check,
     )
 }

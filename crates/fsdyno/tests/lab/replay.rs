@@ -70,11 +70,11 @@ const SYNCED: &str = "mkdir a b; \
 
 /// Returns the sum of violations over all cuts of a row.
 fn violations(row: &Value) -> u64 {
-    let of = |tried: &Value| {
+    let count_in = |tried: &Value| {
         let count = |key: &str| tried["findings"][key].as_u64().unwrap();
         count("acknowledged_lost") + count("acknowledged_names")
     };
-    row["tried"].as_array().unwrap().iter().map(of).sum()
+    row["tried"].as_array().unwrap().iter().map(count_in).sum()
 }
 
 #[test]

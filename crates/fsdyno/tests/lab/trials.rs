@@ -144,18 +144,18 @@ fn has_all_requests(folder: &Path, trial: &Value) {
     let entries: Vec<Value> =
         text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     for (at, phase) in trial["measured"]["phases"].as_array().unwrap().iter().enumerate() {
-        let of = |op: &str| {
-            let mine = entries.iter().filter(|entry| {
+        let count_of = |op: &str| {
+            let matching = entries.iter().filter(|entry| {
                 entry["stage"] == "running"
                     && entry["phase"] == at
                     && entry["untimed"] == false
                     && entry["op"] == op
             });
-            mine.count() as u64
+            matching.count() as u64
         };
         let device = &phase["device"];
         for (op, counter) in [("read", "reads"), ("write", "writes"), ("flush", "flushes")] {
-            assert_eq!(of(op), device[counter].as_u64().unwrap(), "phase {at}: {op}");
+            assert_eq!(count_of(op), device[counter].as_u64().unwrap(), "phase {at}: {op}");
         }
     }
     assert!(entries.iter().any(|entry| entry["untimed"] == true), "mkfs is in the log, too");
@@ -228,19 +228,19 @@ fn locked_memory_caches_no_file_and_requested_sysctls_are_in_effect() {
         let seeks = phases.iter().find(|phase| phase["name"] == "seeks").unwrap();
         seeks["device"]["reads"].as_u64().unwrap()
     };
-    let all = good(folder.path(), words);
-    assert_eq!(seeks(&all), 0, "a file in memory was read from the disk");
+    let unlimited = good(folder.path(), words);
+    assert_eq!(seeks(&unlimited), 0, "a file in memory was read from the disk");
     let sysctls = "--sysctl vm.dirty_bytes=9000000 --sysctl fs.file-max=123456";
-    let less = good(folder.path(), &format!("{words} --cacheable 48M {sysctls}"));
+    let limited = good(folder.path(), &format!("{words} --cacheable 48M {sysctls}"));
     // A run had 74 reads; the cache holds four fifths of the file.
-    assert!(seeks(&less) > 30, "{} reads for 200 seeks", seeks(&less));
+    assert!(seeks(&limited) > 30, "{} reads for 200 seeks", seeks(&limited));
     let wanted = f64::from(48 << 20);
-    let cacheable = less["conditions"]["cacheable_memory"].as_f64().unwrap();
+    let cacheable = limited["conditions"]["cacheable_memory"].as_f64().unwrap();
     assert!(
         (cacheable / wanted - 1.0).abs() < 0.01,
         "{cacheable} bytes can cache files, not {wanted}"
     );
-    let sysctls = &less["conditions"]["sysctls"];
+    let sysctls = &limited["conditions"]["sysctls"];
     assert_eq!(sysctls["vm.dirty_bytes"], "9000000", "{sysctls}");
     assert_eq!(sysctls["fs.file-max"], "123456", "{sysctls}");
     assert_eq!(
@@ -274,23 +274,23 @@ fn another_cpu_changes_the_cpu_time_and_not_the_disk_time() {
     let Some(folder) = lab() else { return };
     let words = "tarball --fs ext4 --set files=300 --cpu";
     // Many other tests have a guest of speed 1; make test-full also compares a fast one with it.
-    let usual = good(folder.path(), &format!("{words} 1"));
+    let plain = good(folder.path(), &format!("{words} 1"));
     // A speed is not a processor profile (processor.rs).
-    assert!(usual["lab"]["processor"].is_null());
-    assert!(usual["measured"]["phases"][0]["processor"].is_null());
+    assert!(plain["lab"]["processor"].is_null());
+    assert!(plain["measured"]["phases"][0]["processor"].is_null());
     let others: &[(&str, f64)] = if full() { &[("1/2", 2.0), ("2", 0.5)] } else { &[("1/2", 2.0)] };
     let cpu = |trial: &Value| trial["measured"]["phases"][0]["cpu_ns"].as_f64().unwrap();
     for (speed, factor) in others {
         let trial = good(folder.path(), &format!("{words} {speed}"));
-        let ratio = cpu(&trial) / cpu(&usual);
+        let ratio = cpu(&trial) / cpu(&plain);
         assert!((ratio / factor - 1.0).abs() < 0.05, "{ratio:.3} times the CPU time, not {factor}");
-        assert_ne!(trial["lab_id"], usual["lab_id"]);
+        assert_ne!(trial["lab_id"], plain["lab_id"]);
         // The removal reads from the disk with a cold cache: the number and the service times of the requests remain.
         let busy = |trial: &Value| {
             let device = &trial["measured"]["phases"][1]["device"];
             device["busy_ns"].as_f64().unwrap() / device["reads"].as_f64().unwrap()
         };
-        let ratio = busy(&trial) / busy(&usual);
+        let ratio = busy(&trial) / busy(&plain);
         assert!((0.8..1.25).contains(&ratio), "the disk took {ratio:.3} times as long for a read");
     }
 }

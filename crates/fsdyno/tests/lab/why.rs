@@ -23,14 +23,14 @@ fn sum(it: &Value, name: &str) -> u64 {
 
 /// Asserts what holds for any row.
 fn check(it: &Value, trial: &Value) {
-    let of = |name: &str| it["log"][name].as_u64().unwrap();
-    let what = format!("{} on {}: {}", it["workload"], it["label"], it["notes"]);
-    assert_eq!(sum(it, "requests"), of("requests"), "{what}");
-    assert_eq!(sum(it, "bytes"), of("bytes"), "{what}");
-    assert_eq!(sum(it, "time_ns"), of("busy_ns"), "{what}");
+    let total = |name: &str| it["log"][name].as_u64().unwrap();
+    let context = format!("{} on {}: {}", it["workload"], it["label"], it["notes"]);
+    assert_eq!(sum(it, "requests"), total("requests"), "{context}");
+    assert_eq!(sum(it, "bytes"), total("bytes"), "{context}");
+    assert_eq!(sum(it, "time_ns"), total("busy_ns"), "{context}");
     let part = |name: &str| it["attributed"][name].as_f64().unwrap();
-    assert!(part("requests") >= 0.99, "{what}: {} of the requests", part("requests"));
-    assert!(part("time") >= 0.95, "{what}: {} of the time", part("time"));
+    assert!(part("requests") >= 0.99, "{context}: {} of the requests", part("requests"));
+    assert!(part("time") >= 0.95, "{context}: {} of the time", part("time"));
     // In a phase that is followed by a gap, the timed requests of the log are those that the device counted.
     for phase in trial["measured"]["phases"].as_array().unwrap() {
         let rows = it["requests"].as_array().unwrap().iter();
@@ -42,7 +42,7 @@ fn check(it: &Value, trial: &Value) {
             .iter()
             .map(|name| device[name].as_u64().unwrap())
             .sum();
-        assert_eq!(seen, counted, "{what}: phase {}", phase["name"]);
+        assert_eq!(seen, counted, "{context}: phase {}", phase["name"]);
         // One instruction takes one nanosecond, or the time of the processor profile. The kernel's CPU time covers the
         // agent's threads from the first op to the durable stamp; the counted instructions cover the whole stage, with
         // the agent's bookkeeping at both ends.
@@ -64,7 +64,7 @@ fn check(it: &Value, trial: &Value) {
         let (ops, most) = (executed(&["ops"]), executed(&["ops", "agent", "interrupts"]));
         assert!(
             ops > cpu / 2 && cpu <= most && most < cpu + cpu / 10 + 20_000_000,
-            "{what}: phase {}: {cpu} ns of CPU time, {ops} to {most} instructions",
+            "{context}: phase {}: {cpu} ns of CPU time, {ops} to {most} instructions",
             phase["name"]
         );
     }
@@ -84,8 +84,8 @@ fn all(words: &str) {
     let pictures = std::fs::read_dir(folder.path().join("pictures")).unwrap().count();
     assert!(pictures >= 2 * rows.len(), "{pictures} pictures");
     // The explanation is stored, and is part of the page that was written and of any later one.
-    let kept = std::fs::read_to_string(folder.path().join("first/why.ndjson")).unwrap();
-    assert_eq!(kept.lines().count(), rows.len());
+    let stored = std::fs::read_to_string(folder.path().join("first/why.ndjson")).unwrap();
+    assert_eq!(stored.lines().count(), rows.len());
     let again = common::run(folder.path(), "report first --html again.html");
     assert!(again.status.success(), "{}", stderr(&again));
     for page in ["first/report.html", "again.html"] {
@@ -171,7 +171,7 @@ fn own_kernel(folder: &Path, suffix: &str) -> String {
     let cache = fsdyno_lab::Cache::of_user().unwrap().path().to_path_buf();
     let release = std::fs::read_to_string(cache.join("kernels/default")).unwrap();
     let release = release.trim();
-    let own = format!("{}{suffix}", &release[..release.len() - suffix.len()]);
+    let renamed = format!("{}{suffix}", &release[..release.len() - suffix.len()]);
     let banner = format!("Linux version {release} ");
     let images = std::fs::read_dir(cache.join("vmlinux")).unwrap();
     let images = images.map(|entry| entry.unwrap().path());
@@ -180,7 +180,7 @@ fn own_kernel(folder: &Path, suffix: &str) -> String {
         .find(|bytes| !positions(bytes, &banner).is_empty())
         .unwrap();
     for at in positions(&image, release) {
-        image[at..at + own.len()].copy_from_slice(own.as_bytes());
+        image[at..at + renamed.len()].copy_from_slice(renamed.as_bytes());
     }
     let path = folder.join(format!("vmlinux-{suffix}"));
     std::fs::write(&path, image).unwrap();
