@@ -15,8 +15,8 @@ use serde_json::Value;
 const AHEAD: i64 = 1_000_000;
 
 fn can_unshare(what: &[&str]) -> bool {
-    let tried = Command::new("unshare").args(what).arg("true").stderr(Stdio::null()).status();
-    let can = tried.is_ok_and(|status| status.success());
+    let result = Command::new("unshare").args(what).arg("true").stderr(Stdio::null()).status();
+    let can = result.is_ok_and(|status| status.success());
     if !can {
         skipped(&format!("'unshare {}' is not possible here", what.join(" ")));
     }

@@ -102,8 +102,8 @@ fn hosts_need_not_have_the_recording() {
 
 /// Returns true if PID namespaces can be made here; otherwise prints the reason.
 fn can_be_apart() -> bool {
-    let tried = Command::new("unshare").args(APART).arg("true").stderr(Stdio::null()).status();
-    let can = tried.is_ok_and(|status| status.success());
+    let result = Command::new("unshare").args(APART).arg("true").stderr(Stdio::null()).status();
+    let can = result.is_ok_and(|status| status.success());
     if !can {
         skipped("'unshare --pid' is not possible here");
     }

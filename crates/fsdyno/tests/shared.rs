@@ -140,8 +140,9 @@ fn check(trial: &Value, files: u64) {
         let created = if phase["name"] == "create" { files } else { 0 };
         for view in views {
             assert_eq!(view["files"], created, "{phase}");
-            let wrong = ["missing", "extra", "wrong"].map(|key| view[key].as_u64().unwrap_or(0));
-            assert_eq!(wrong, [0; 3], "{phase}");
+            let differences =
+                ["missing", "extra", "wrong"].map(|key| view[key].as_u64().unwrap_or(0));
+            assert_eq!(differences, [0; 3], "{phase}");
         }
     }
 }

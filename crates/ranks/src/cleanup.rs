@@ -66,13 +66,13 @@ fn remove(on: &Path, name: &str) -> String {
         {
             return format!("; '{}' is removed", path.display());
         }
-        let of_dead = leftovers(on).map(|all| all.into_iter().find(|one| one.path == path));
-        let ended = of_dead.and_then(|found| found.as_ref().map(clean).transpose());
-        let late = begin.elapsed() > LEAVE;
-        match ended {
+        let leftover = leftovers(on).map(|all| all.into_iter().find(|one| one.path == path));
+        let removed = leftover.and_then(|found| found.as_ref().map(clean).transpose());
+        let is_late = begin.elapsed() > LEAVE;
+        match removed {
             Ok(Some(())) => {}
-            Ok(None) if late => return remains(&path, on, None),
-            Err(error) if late => return remains(&path, on, Some(&error)),
+            Ok(None) if is_late => return remains(&path, on, None),
+            Err(error) if is_late => return remains(&path, on, Some(&error)),
             Ok(None) | Err(_) => std::thread::sleep(Duration::from_millis(50)),
         }
     }

@@ -112,8 +112,8 @@ impl Clock {
             return Offset { at: time, ..from };
         }
         // Between the two measurements a clock may have drifted away and returned.
-        let near = time.0.abs_diff(from.at.0).min(time.0.abs_diff(to.at.0));
-        let uncertainty = larger + Nanos((near as f64 * DRIFT) as u64);
+        let distance = time.0.abs_diff(from.at.0).min(time.0.abs_diff(to.at.0));
+        let uncertainty = larger + Nanos((distance as f64 * DRIFT) as u64);
         Offset { at: time, ahead: ahead.round() as i64, uncertainty }
     }
 
@@ -185,9 +185,12 @@ mod tests {
 
     #[test]
     fn the_identity_of_a_clock_is_the_boot_and_the_time_namespace() {
-        let own = identity().unwrap();
-        assert_eq!(own, identity().unwrap());
-        assert!(own.starts_with(&crate::meet::boot()) && own.contains("time"), "{own}");
+        let clock_identity = identity().unwrap();
+        assert_eq!(clock_identity, identity().unwrap());
+        assert!(
+            clock_identity.starts_with(&crate::meet::boot()) && clock_identity.contains("time"),
+            "{clock_identity}"
+        );
     }
 
     #[test]

@@ -210,19 +210,19 @@ pub fn call(
     secret: &Secret,
     hello: &Hello,
 ) -> Result<(Wire, WireReader), Rejection> {
-    let strange = |error: io::Error| Rejection::Stranger(error.to_string());
-    prepare(&stream).map_err(strange)?;
-    let challenge: Challenge = read_frame(&mut stream, MAX_UNAUTHENTICATED).map_err(strange)?;
+    let stranger = |error: io::Error| Rejection::Stranger(error.to_string());
+    prepare(&stream).map_err(stranger)?;
+    let challenge: Challenge = read_frame(&mut stream, MAX_UNAUTHENTICATED).map_err(stranger)?;
     if challenge.fsdyno != PROTOCOL {
         let text =
             format!("rank 0 speaks version {} of the protocol, not {PROTOCOL}", challenge.fsdyno);
         return Err(Rejection::Refused(format!("{text}; use one fsdyno on all hosts")));
     }
     let mut hello = hello.clone();
-    hello.nonce = word().map_err(strange)?;
+    hello.nonce = word().map_err(stranger)?;
     hello.proof = secret.proof(&[&words(&hello, &challenge.nonce)]);
-    write_frame(&mut stream, &hello).map_err(strange)?;
-    let welcome: Welcome = read_frame(&mut stream, MAX_UNAUTHENTICATED).map_err(strange)?;
+    write_frame(&mut stream, &hello).map_err(stranger)?;
+    let welcome: Welcome = read_frame(&mut stream, MAX_UNAUTHENTICATED).map_err(stranger)?;
     if !secret.is_proof(&["group", &hello.nonce, &challenge.nonce], &welcome.proof) {
         return Err(Rejection::Stranger(
             "the process that listens there does not know the secret".into(),
@@ -230,7 +230,7 @@ pub fn call(
     }
     match welcome.refused {
         Some(why) => Err(Rejection::Refused(why)),
-        None => ends(stream).map_err(strange),
+        None => ends(stream).map_err(stranger),
     }
 }
 
@@ -253,10 +253,10 @@ mod tests {
     fn both_ends_prove_themselves_and_then_exchange_messages() {
         let secret = Secret::draw().unwrap();
         let (ours, theirs) = pair();
-        let known = secret.clone();
+        let worker_secret = secret.clone();
         let worker = std::thread::spawn(move || {
             let hello = Hello { rank: 3, ..Hello::default() };
-            let (wire, mut reader) = call(theirs, &known, &hello).unwrap();
+            let (wire, mut reader) = call(theirs, &worker_secret, &hello).unwrap();
             let received: ToRank = reader.receive().unwrap();
             assert!(matches!(received, ToRank::Go { at: Nanos(7) }));
             let received: ToRank = reader.receive().unwrap();
@@ -277,8 +277,8 @@ mod tests {
     #[test]
     fn a_stranger_and_an_impostor_are_refused() {
         let (ours, theirs) = pair();
-        let wrong = Secret::draw().unwrap();
-        let caller = std::thread::spawn(move || call(theirs, &wrong, &Hello::default()));
+        let other_secret = Secret::draw().unwrap();
+        let caller = std::thread::spawn(move || call(theirs, &other_secret, &Hello::default()));
         let error = greet(ours, &Secret::draw().unwrap(), &|_| None).unwrap_err();
         assert!(error.contains("does not know the secret"), "{error}");
         assert!(matches!(caller.join().unwrap(), Err(Rejection::Stranger(_))));
@@ -292,11 +292,11 @@ mod tests {
     fn a_proof_is_valid_for_its_own_message_only() {
         let (ours, mut theirs) = pair();
         let secret = Secret::draw().unwrap();
-        let known = secret.clone();
+        let worker_secret = secret.clone();
         let caller = std::thread::spawn(move || {
             let challenge: Challenge = read_frame(&mut theirs, MAX_UNAUTHENTICATED).unwrap();
             let mut hello = Hello { version: "1".into(), ..Hello::default() };
-            hello.proof = known.proof(&[&words(&hello, &challenge.nonce)]);
+            hello.proof = worker_secret.proof(&[&words(&hello, &challenge.nonce)]);
             hello.version = "2".into();
             write_frame(&mut theirs, &hello).unwrap();
         });
@@ -308,8 +308,8 @@ mod tests {
     fn a_refusal_names_its_reason() {
         let secret = Secret::draw().unwrap();
         let (ours, theirs) = pair();
-        let known = secret.clone();
-        let caller = std::thread::spawn(move || call(theirs, &known, &Hello::default()));
+        let worker_secret = secret.clone();
+        let caller = std::thread::spawn(move || call(theirs, &worker_secret, &Hello::default()));
         assert!(greet(ours, &secret, &|_| Some("twice".into())).is_err());
         assert!(matches!(caller.join().unwrap(), Err(Rejection::Refused(why)) if why == "twice"));
     }

@@ -239,20 +239,20 @@ fn several_words_given_as_one_argument_get_a_hint() {
 fn quiet_prints_only_results_and_errors_and_verbose_adds_commands() {
     let folder = tempfile::tempdir().unwrap();
     let words = "run dirops --on model --fs cached-ext2 --set files=50 --out";
-    let usual = run(folder.path(), &format!("{words} a"));
+    let plain = run(folder.path(), &format!("{words} a"));
     let quiet = run(folder.path(), &format!("-q {words} b"));
     assert_eq!((code(&quiet), stderr(&quiet).as_str()), (0, ""));
-    assert_eq!(stdout(&quiet), stdout(&usual));
-    assert!(stderr(&usual).contains("report: a/report.html"), "{}", stderr(&usual));
+    assert_eq!(stdout(&quiet), stdout(&plain));
+    assert!(stderr(&plain).contains("report: a/report.html"), "{}", stderr(&plain));
     let verbose = run(folder.path(), &format!("{words} c --verbose"));
     // The tables are the same, and notes explain them.
-    assert!(stdout(&usual).contains("--verbose explains"), "{}", stdout(&usual));
+    assert!(stdout(&plain).contains("--verbose explains"), "{}", stdout(&plain));
     assert!(stdout(&verbose).contains("returned: until the last call returned"));
     let tables = |text: String| text.lines().filter(|it| it.contains("-ext2  1 ")).count();
-    assert_eq!(tables(stdout(&verbose)), tables(stdout(&usual)));
+    assert_eq!(tables(stdout(&verbose)), tables(stdout(&plain)));
     let version = env!("CARGO_PKG_VERSION");
     assert!(stderr(&verbose).starts_with(&format!("fsdyno: {version}")), "{}", stderr(&verbose));
-    assert!(!stderr(&usual).contains(version), "{}", stderr(&usual));
+    assert!(!stderr(&plain).contains(version), "{}", stderr(&plain));
     let missing = run(folder.path(), "report nowhere --quiet");
     assert_eq!(code(&missing), 2);
     assert!(

@@ -641,8 +641,8 @@ fn the_study_of_the_docs_is_read_and_dry_run() {
     let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/studies.md");
     let page = std::fs::read_to_string(page).unwrap();
     let text = page.split("```toml\n").nth(1).unwrap().split("```").next().unwrap();
-    let own = text.lines().filter(|line| !line.is_empty()).count();
-    assert!(own <= 20, "the docs promise 20 lines, and there are {own}");
+    let lines = text.lines().filter(|line| !line.is_empty()).count();
+    assert!(lines <= 20, "the docs promise 20 lines, and there are {lines}");
     let folder = tempfile::tempdir().unwrap();
     let output = study(folder.path(), text, "--dry-run");
     // If this host lacks the lab's kernel or tools, that is reported in addition to the plan.
@@ -651,8 +651,8 @@ fn the_study_of_the_docs_is_read_and_dry_run() {
     // Two kernels are two plans of a row, and no curve.
     let kernels = study(folder.path(), text, "--kernel 6.1 --kernel 5.10 --dry-run");
     assert!([0, 3].contains(&code(&kernels)), "{}", stderr(&kernels));
-    let own = text.replace("cacheable = \"256M\"", "kernel = \"6.1\"");
-    assert_eq!(code(&study(folder.path(), &own, "--kernel 5.10 --dry-run")), 2);
+    let with_kernel = text.replace("cacheable = \"256M\"", "kernel = \"6.1\"");
+    assert_eq!(code(&study(folder.path(), &with_kernel, "--kernel 5.10 --dry-run")), 2);
     let misspelt = text.replace("phase = \"delete\"", "phase = \"delet\"");
     let output = study(folder.path(), &misspelt, "--dry-run");
     let promised = page.split("fsdyno: ./journal.toml:").nth(1).unwrap().lines().next().unwrap();

@@ -116,10 +116,10 @@ fn a_search_on_a_device_of_this_host_stores_its_trials_resumes_and_is_reported()
     let output = run(folder.path(), words);
     assert_eq!(code(&output), 0, "{}", stderr(&output));
     let tuned: Value = serde_json::from_str(&stdout(&output)).unwrap();
-    let of = &tuned["filesystems"][0];
-    assert_eq!(of["filesystem"], "ext4");
-    assert_eq!(of["effects"][0]["what"], "delalloc=off");
-    assert!(of["recommended"]["mkfs"].as_str().unwrap().starts_with("mkfs.ext4"));
+    let ext4 = &tuned["filesystems"][0];
+    assert_eq!(ext4["filesystem"], "ext4");
+    assert_eq!(ext4["effects"][0]["what"], "delalloc=off");
+    assert!(ext4["recommended"]["mkfs"].as_str().unwrap().starts_with("mkfs.ext4"));
     let stored = folder.path().join("r");
     let before = records(&stored).len();
     assert!(before >= 4, "{before}");

@@ -74,10 +74,10 @@ fn sum(row: &Value, keys: &[&str]) -> u64 {
 
 const VIOLATIONS: &[&str] = &["acknowledged_lost", "acknowledged_names"];
 
-/// The number of crash points whose recovery has this field.
+/// Returns the number of crash points whose recovery has this field.
 fn count(row: &Value, key: &str) -> usize {
-    let tried = row["tried"].as_array().unwrap().iter();
-    tried.filter(|tried| !tried["recovery"][key].is_null()).count()
+    let cuts = row["tried"].as_array().unwrap().iter();
+    cuts.filter(|cut| !cut["recovery"][key].is_null()).count()
 }
 
 #[test]
@@ -123,9 +123,13 @@ pub(crate) fn repeated(folder: &Path, file: &Path) -> String {
     assert!(matches!(code(&again), 0 | 1), "{}", stderr(&again));
     // The image has the requested size, consists mostly of holes, and is not overwritten.
     let image = folder.join("left.img");
-    let held = std::fs::metadata(&image).unwrap();
-    assert_eq!(held.len(), finding["plan"]["medium"]["size"].as_u64().unwrap());
-    assert!(held.blocks() * 512 < held.len() / 4, "{} bytes", held.blocks() * 512);
+    let image_metadata = std::fs::metadata(&image).unwrap();
+    assert_eq!(image_metadata.len(), finding["plan"]["medium"]["size"].as_u64().unwrap());
+    assert!(
+        image_metadata.blocks() * 512 < image_metadata.len() / 4,
+        "{} bytes",
+        image_metadata.blocks() * 512
+    );
     let magic = &std::fs::read(&image).unwrap()[1080..1082];
     assert_eq!(magic, [0x53, 0xef], "no superblock of ext2 or later");
     let refused = fsdyno(ours(), folder, &words).output().unwrap();
@@ -133,8 +137,8 @@ pub(crate) fn repeated(folder: &Path, file: &Path) -> String {
     assert!(stderr(&refused).contains("'left.img' exists"), "{}", stderr(&refused));
     let reported = stderr(&again);
     let mut again: Value = serde_json::from_str(&stdout(&again)).unwrap();
-    for tried in [&mut again, &mut finding["tried"]] {
-        tried["recovery"]["mount_ns"] = Value::Null;
+    for cut in [&mut again, &mut finding["tried"]] {
+        cut["recovery"]["mount_ns"] = Value::Null;
     }
     assert_eq!(again, finding["tried"]);
     reported
@@ -220,11 +224,11 @@ fn a_crash_point_that_hangs_or_panics_is_a_finding_and_the_others_continue() {
         let spec = forgetful(mode);
         let words = format!("--set protocol=fsbench {spec} --cuts 8 --jobs 1 --out {mode}");
         let row = rows(&crash(folder.path(), &words), 1).remove(0);
-        let tried = row["tried"].as_array().unwrap();
-        assert_eq!(tried.len(), 8, "{mode}: all crash points are reported");
-        let lost =
-            |tried: &&Value| tried["recovery"]["lost"].as_str().is_some_and(|it| it.contains(why));
-        assert!(tried.iter().filter(lost).count() > 0, "{mode}: {tried:?}");
+        let cuts = row["tried"].as_array().unwrap();
+        assert_eq!(cuts.len(), 8, "{mode}: all crash points are reported");
+        let is_lost =
+            |cut: &&Value| cut["recovery"]["lost"].as_str().is_some_and(|it| it.contains(why));
+        assert!(cuts.iter().filter(is_lost).count() > 0, "{mode}: {cuts:?}");
         assert!(folder.path().join(mode).join("findings").read_dir().unwrap().count() > 0);
     }
 }

@@ -540,8 +540,8 @@ fn every_file_system_is_clean_at_full_size_with_three_seeds_and_on_other_kernels
     for (kernel, release) in [("5.10", "5.10."), ("6.12", "6.12.")] {
         let small = "--set dirops.files=2000 --set tarball.files=1000";
         for trial in all_kinds(folder.path(), &both, &format!("{small} --kernel {kernel}"), 1) {
-            let ran = trial["conditions"]["kernel"].as_str().unwrap();
-            assert!(ran.starts_with(release), "{trial}");
+            let booted = trial["conditions"]["kernel"].as_str().unwrap();
+            assert!(booted.starts_with(release), "{trial}");
         }
     }
     let large = "tarball --fs ext4 --set files=100000 --verify sampled --out large";

@@ -161,8 +161,8 @@ fn the_profiled_run_has_the_deadline_of_the_first_run() {
 
 /// Returns the positions of a text.
 fn positions(bytes: &[u8], text: &str) -> Vec<usize> {
-    let of = |(at, window): (usize, &[u8])| (window == text.as_bytes()).then_some(at);
-    bytes.windows(text.len()).enumerate().filter_map(of).collect()
+    let position = |(at, window): (usize, &[u8])| (window == text.as_bytes()).then_some(at);
+    bytes.windows(text.len()).enumerate().filter_map(position).collect()
 }
 
 /// Makes a kernel that is not found by its release: a copy of the cached one with another release of the same length.

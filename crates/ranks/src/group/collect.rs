@@ -181,9 +181,9 @@ impl State {
     /// Forwards a rank's request to wait for an op to the rank that executes the op.
     fn route(&mut self, rank: u32, point: Point) {
         let Some((phase, plan, threads)) = &self.waits.phase else { return };
-        let known = self.waits.reached.get(&point.thread).copied().unwrap_or(0);
+        let reached = self.waits.reached.get(&point.thread).copied().unwrap_or(0);
         // A peer that cannot be reached is detected because it stays silent.
-        if known >= point.ops {
+        if reached >= point.ops {
             let _ = self.peers[rank as usize].wire.send(&ToRank::Reached(point));
             return;
         }
@@ -196,8 +196,8 @@ impl State {
     }
 
     fn reached(&mut self, point: Point) {
-        let known = self.waits.reached.entry(point.thread).or_default();
-        *known = point.ops.max(*known);
+        let ops = self.waits.reached.entry(point.thread).or_default();
+        *ops = point.ops.max(*ops);
         for rank in self.waits.waiting.remove(&point).unwrap_or_default() {
             let _ = self.peers[rank as usize].wire.send(&ToRank::Reached(point));
         }
@@ -233,8 +233,9 @@ impl State {
                 );
                 return Err(self.abort(why));
             }
-            let held = self.stonewall.as_ref().is_some_and(|stonewall| stonewall.holds(at));
-            let waits = all.answers[at].is_none() && !all.out[at] && !held;
+            let is_at_stonewall =
+                self.stonewall.as_ref().is_some_and(|stonewall| stonewall.holds(at));
+            let waits = all.answers[at].is_none() && !all.out[at] && !is_at_stonewall;
             let limit = if self.works { self.patience.stuck } else { self.patience.sync };
             if waits && now.duration_since(peer.work.1) > limit {
                 let why = format!(

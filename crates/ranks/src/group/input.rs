@@ -39,8 +39,8 @@ impl State {
             fetch,
         };
         // On the host of this process its own file is opened.
-        let own = offer(Place::of(input.file), false);
-        let mut got = self.offer(&|_| own.clone(), watch)?;
+        let local_offer = offer(Place::of(input.file), false);
+        let mut got = self.offer(&|_| local_offer.clone(), watch)?;
         if lacks(&got) {
             // One rank of every other host receives it.
             let first = first_of_homes(&got);
@@ -49,11 +49,11 @@ impl State {
         if lacks(&got) {
             // The others open it there, or receive it, too, if they cannot.
             let places: Vec<Place> = got.iter().filter_map(place).collect();
-            let near = |rank: usize| match &got[rank] {
+            let local_place = |rank: usize| match &got[rank] {
                 Got::Nothing(Some(home)) => places.iter().find(|it| it.home == *home).cloned(),
                 _ => None,
             };
-            self.offer(&|rank| offer(near(rank), true), watch)?;
+            self.offer(&|rank| offer(local_place(rank), true), watch)?;
         }
         self.input = None;
         self.sent_inputs.push(input.sha256.to_string());
@@ -176,28 +176,28 @@ mod tests {
         let mut found: File = tempfile::tempfile().unwrap();
         found.write_all(file).unwrap();
         let input = TrialInput { sha256, input: Input::new(sent), file: &found };
-        let given = group.state.lock().unwrap().send_input(&input, &mut |_| true);
+        let result = group.state.lock().unwrap().send_input(&input, &mut |_| true);
         drop(group);
         workers.into_iter().for_each(|worker| worker.join().unwrap());
-        given
+        result
     }
 
     #[test]
     fn the_file_of_a_process_on_the_host_is_opened_and_only_another_one_is_replaced() {
         let (right, wrong) = (bytes(), vec![0; bytes().len()]);
-        let known = sha256(&right);
-        give(&right, wrong.clone(), &known).unwrap();
-        give(&wrong, right.clone(), &known).unwrap();
-        give(&[], right, &known).unwrap();
+        let expected = sha256(&right);
+        give(&right, wrong.clone(), &expected).unwrap();
+        give(&wrong, right.clone(), &expected).unwrap();
+        give(&[], right, &expected).unwrap();
     }
 
     #[test]
     fn other_bytes_than_those_of_rank_0_are_an_error_with_both_hashes() {
         let (right, wrong) = (bytes(), vec![0; bytes().len()]);
-        let (known, other) = (sha256(&right), sha256(&wrong));
-        let error = give(&wrong, wrong.clone(), &known).unwrap_err().to_string();
+        let (expected, other) = (sha256(&right), sha256(&wrong));
+        let error = give(&wrong, wrong.clone(), &expected).unwrap_err().to_string();
         assert!(error.contains("rank 0 on host0"), "{error}");
-        assert!(error.contains(&format!("{other} here, and {known} at rank 0")), "{error}");
+        assert!(error.contains(&format!("{other} here, and {expected} at rank 0")), "{error}");
     }
 
     #[test]

@@ -378,10 +378,10 @@ mod tests {
     fn missing_ranks_are_named_with_the_strangers_that_connected_instead() {
         let (secret, (listener, at)) = (Secret::draw().unwrap(), listener());
         let other = Secret::draw().unwrap();
-        let known = secret.clone();
+        let worker_secret = secret.clone();
         let caller = std::thread::spawn(move || {
             let stranger = join(at, &other, 1, "1").is_err();
-            (stranger, join(at, &known, 0, "1"))
+            (stranger, join(at, &worker_secret, 0, "1"))
         });
         let error = gather(listener, &secret, 1500).unwrap_err().to_string();
         assert!(error.contains("1 of 2 ranks") && error.contains(": 1;"), "{error}");
@@ -393,8 +393,8 @@ mod tests {
     #[test]
     fn another_version_ends_the_run_before_it_begins() {
         let (secret, (listener, at)) = (Secret::draw().unwrap(), listener());
-        let known = secret.clone();
-        let caller = std::thread::spawn(move || join(at, &known, 1, "2").is_err());
+        let worker_secret = secret.clone();
+        let caller = std::thread::spawn(move || join(at, &worker_secret, 1, "2").is_err());
         let error = gather(listener, &secret, 60_000).unwrap_err().to_string();
         assert!(error.contains("rank 1 on a has fsdyno 2 and rank 0 has 1"), "{error}");
         assert!(caller.join().unwrap());
@@ -403,11 +403,11 @@ mod tests {
     #[test]
     fn a_rank_of_another_number_of_ranks_ends_the_run_before_it_begins() {
         let (secret, (listener, at)) = (Secret::draw().unwrap(), listener());
-        let known = secret.clone();
+        let worker_secret = secret.clone();
         let caller = std::thread::spawn(move || {
             let version = "1".to_string();
             let hello = Hello { rank: 2, ranks: 3, version, host: "a".into(), ..Hello::default() };
-            call(TcpStream::connect(at).unwrap(), &known, &hello).is_err()
+            call(TcpStream::connect(at).unwrap(), &worker_secret, &hello).is_err()
         });
         let error = gather(listener, &secret, 60_000).unwrap_err().to_string();
         assert!(error.contains("rank 2 on a was started as one of 3 ranks"), "{error}");
@@ -421,8 +421,8 @@ mod tests {
     #[test]
     fn a_rank_that_ends_early_is_named() {
         let (secret, (listener, at)) = (Secret::draw().unwrap(), listener());
-        let known = secret.clone();
-        let caller = std::thread::spawn(move || drop(join(at, &known, 1, "1")));
+        let worker_secret = secret.clone();
+        let caller = std::thread::spawn(move || drop(join(at, &worker_secret, 1, "1")));
         let error = gather(listener, &secret, 60_000).unwrap_err().to_string();
         assert!(error.contains("rank 1 on a") && error.contains("ended before"), "{error}");
         caller.join().unwrap();

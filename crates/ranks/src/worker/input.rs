@@ -31,16 +31,16 @@ struct HeldInput {
 impl HeldInputs {
     /// Returns the file with this SHA-256.
     pub(super) fn find(&self, sha256: &str) -> Option<Input> {
-        self.held(sha256).map(|held| held.input.clone())
+        self.find(sha256).map(|held| held.input.clone())
     }
 
-    fn held(&self, sha256: &str) -> Option<&HeldInput> {
+    fn find(&self, sha256: &str) -> Option<&HeldInput> {
         self.0.iter().find(|held| held.sha256 == sha256)
     }
 
     /// Obtains an input file as rank 0 offers it.
     pub(super) fn take(&mut self, offer: &Offer, link: &Link) -> Result<FromRank, WorkerError> {
-        if let Some(held) = self.held(&offer.sha256) {
+        if let Some(held) = self.find(&offer.sha256) {
             return Ok(FromRank::HasInput { place: Place::of(&held.file) });
         }
         let held = match opened(offer, link) {
@@ -61,7 +61,7 @@ fn opened(offer: &Offer, link: &Link) -> Option<HeldInput> {
     // Beyond the end of a shorter file its mapping could not be read.
     let metadata = file.metadata().ok();
     metadata.filter(|metadata| metadata.is_file() && metadata.len() >= offer.bytes)?;
-    held(file, offer, link).ok()
+    verified(file, offer, link).ok()
 }
 
 /// Receives the file from rank 0.
@@ -89,7 +89,7 @@ fn received(offer: &Offer, link: &Link) -> Result<HeldInput, WorkerError> {
         link.add_read(1);
     }
     file.rewind().map_err(cannot_store)?;
-    held(file, offer, link)
+    verified(file, offer, link)
 }
 
 /// Checks that a file of this size leaves a tenth of the free space.
@@ -108,7 +108,7 @@ fn check_space(bytes: u64, file: &File, folder: &Path) -> Result<(), String> {
 }
 
 /// Maps a file that begins with the bytes of the input file, and compares their hash.
-fn held(file: File, offer: &Offer, link: &Link) -> Result<HeldInput, WorkerError> {
+fn verified(file: File, offer: &Offer, link: &Link) -> Result<HeldInput, WorkerError> {
     let length =
         usize::try_from(offer.bytes).map_err(|error| WorkerError::plain(error.to_string()))?;
     let mapped = Mapped::new(&file, length)

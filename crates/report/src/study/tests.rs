@@ -94,19 +94,19 @@ fn json_fits_its_published_schema_which_knows_every_verdict_and_no_other() {
         crate::schemas::ALL.iter().find(|schema| schema.name == "judged").unwrap().schema();
     assert!(jsonschema::meta::is_valid(&schema));
     let validator = jsonschema::draft202012::new(&schema).unwrap();
-    let good: serde_json::Value =
+    let valid: serde_json::Value =
         serde_json::from_str(&json(&sample::judged(), extras()).unwrap()).unwrap();
-    let problems: Vec<String> = validator.iter_errors(&good).map(|e| e.to_string()).collect();
+    let problems: Vec<String> = validator.iter_errors(&valid).map(|e| e.to_string()).collect();
     assert_eq!(problems, Vec::<String>::new());
     let with = |verdict: &str| {
-        let mut json = good.clone();
+        let mut json = valid.clone();
         json["variants"][0]["claims"][0]["verdict"] = verdict.into();
         validator.is_valid(&json)
     };
     assert!(Verdict::ALL.iter().all(|verdict| with(verdict.word())) && !with("unknown verdict"));
-    let mut unknown = good.clone();
+    let mut unknown = valid.clone();
     unknown["surprise"] = 1.into();
-    let mut missing = good.clone();
+    let mut missing = valid.clone();
     missing["variants"][0]["claims"][0].as_object_mut().unwrap().remove("p");
     assert!(!validator.is_valid(&unknown) && !validator.is_valid(&missing));
 }

@@ -136,13 +136,13 @@ fn columns_of_one_workload_displace_none_of_another() {
     };
     let mut trials = fixture::trials();
     let alone = heads(&text(&trials, 100), "dirops create");
-    let held = fsdyno_record::trial::Capacity {
+    let capacity = fsdyno_record::trial::Capacity {
         device: Some(fsdyno_record::Bytes(1 << 30)),
         files: 1_234_567,
         ..Default::default()
     };
     for trial in trials.iter_mut().filter(|trial| trial.plan.workload.name == "tarball") {
-        trial.measured.capacity = Some(held);
+        trial.measured.capacity = Some(capacity);
     }
     let both = text(&trials, 100);
     assert_eq!(heads(&both, "dirops create"), alone, "{both}");

@@ -295,9 +295,9 @@ fn a_global_pax_header_applies_to_all_members_up_to_the_next_one() {
     let all = times(&[early.clone(), file(b"a"), late.clone(), file(b"b"), file(b"c")]);
     assert_eq!(all, [5000, 9000, 9000]);
     // A member's own header takes precedence, before or after the global one.
-    let own = raw(b'x', b"pax", b"", b"11 mtime=7\n");
-    assert_eq!(times(&[early.clone(), own.clone(), file(b"a"), file(b"b")]), [7, 5000]);
-    assert_eq!(times(&[own, early, file(b"a"), file(b"b")]), [7, 5000]);
+    let header = raw(b'x', b"pax", b"", b"11 mtime=7\n");
+    assert_eq!(times(&[early.clone(), header.clone(), file(b"a"), file(b"b")]), [7, 5000]);
+    assert_eq!(times(&[header, early, file(b"a"), file(b"b")]), [7, 5000]);
 }
 
 #[test]

@@ -69,7 +69,7 @@ fn a_row_that_may_lose_what_it_acknowledged_is_neither_the_best_nor_in_a_mean() 
     let [mean, table, _] =
         judge(&study(&doubled), &then(all)).variants.remove(0).factors.try_into().unwrap();
     assert_eq!(table.rows[0].cells[0].text(), "1.00");
-    let lost = &table.rows[1].cells[0];
-    assert!(lost.factor.unwrap().value < 0.7 && lost.text().starts_with("UNSAFE 0."));
+    let unsafe_cell = &table.rows[1].cells[0];
+    assert!(unsafe_cell.factor.unwrap().value < 0.7 && unsafe_cell.text().starts_with("UNSAFE 0."));
     assert_eq!(mean.rows[1].cells[0].text(), "-");
 }
