@@ -31,16 +31,16 @@ struct HeldInput {
 impl HeldInputs {
     /// Returns the file with this SHA-256.
     pub(super) fn find(&self, sha256: &str) -> Option<Input> {
-        self.find(sha256).map(|held| held.input.clone())
+        self.entry(sha256).map(|held| held.input.clone())
     }
 
-    fn find(&self, sha256: &str) -> Option<&HeldInput> {
+    fn entry(&self, sha256: &str) -> Option<&HeldInput> {
         self.0.iter().find(|held| held.sha256 == sha256)
     }
 
     /// Obtains an input file as rank 0 offers it.
     pub(super) fn take(&mut self, offer: &Offer, link: &Link) -> Result<FromRank, WorkerError> {
-        if let Some(held) = self.find(&offer.sha256) {
+        if let Some(held) = self.entry(&offer.sha256) {
             return Ok(FromRank::HasInput { place: Place::of(&held.file) });
         }
         let held = match opened(offer, link) {
