@@ -233,9 +233,8 @@ impl State {
                 );
                 return Err(self.abort(why));
             }
-            let is_at_stonewall =
-                self.stonewall.as_ref().is_some_and(|stonewall| stonewall.holds(at));
-            let waits = all.answers[at].is_none() && !all.out[at] && !is_at_stonewall;
+            let holds = self.stonewall.as_ref().is_some_and(|stonewall| stonewall.holds(at));
+            let waits = all.answers[at].is_none() && !all.out[at] && !holds;
             let limit = if self.works { self.patience.stuck } else { self.patience.sync };
             if waits && now.duration_since(peer.work.1) > limit {
                 let why = format!(

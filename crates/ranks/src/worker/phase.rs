@@ -23,8 +23,7 @@ impl Trial {
     /// Runs a phase, which begins at the time that rank 0 gives.
     pub(super) fn run(&mut self, index: usize, link: &Link) -> Result<PhaseDone, WorkerError> {
         let phases = self.work.phases();
-        let spec =
-            phases.get(index).ok_or_else(|| WorkerError::plain("the plan lacks this phase"))?;
+        let spec = phases.get(index).ok_or_else(|| WorkerError::plain("there is no such phase"))?;
         let share = self.plan.share_of(self.rank, index);
         let root = self.directory(self.plan.own.then_some(share))?;
         let (requested, issuer) = (self.job.plan.threads, self.job.plan.issuer);
