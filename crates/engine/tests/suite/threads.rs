@@ -220,8 +220,8 @@ fn a_sleep_in_parts_has_the_full_length() {
 
 #[test]
 fn an_expanded_op_stops_after_its_current_call() {
-    // The stop comes with the first tick, in the 256th call: a status, a read of the second of two
-    // for each file, and the close of a directory.
+    // The stop comes with the first tick, in the 256th call: a stat, a read (of the second of two calls for each file),
+    // or the close of a directory.
     let (read, order) = (Some(100), RemoveOrder::Readdir);
     for (call, kind) in [
         (Call::Compound(Compound::StatEach { dir: ROOT, read: None }), OpKind::Stat),

@@ -51,7 +51,7 @@ fn calls(members: &[Spec<'_>]) -> Vec<String> {
         };
         lines.push(call + outcome);
     }
-    // The folder is made first; everything else is as tar does it.
+    // The folder is made first; all other calls are those of tar.
     assert_eq!(lines.remove(0), "mkdir t 0755");
     lines
 }
@@ -334,7 +334,7 @@ fn member() -> impl Strategy<Value = (char, String, u32, Vec<u8>)> {
     let kind = prop::sample::select(vec!['f', 'f', 'f', 'd', 'd', 's', 'h']);
     let mode = prop::sample::select(vec![0o644, 0o600, 0o755, 0o700, 0o4711, 0]);
     (kind, path, mode, target, 0usize..25_000).prop_map(|(kind, path, mode, target, size)| {
-        // A hard link that leads out is refused by its name alone.
+        // A hard link out of the tree is refused by its name alone.
         let target = if kind == 'h' { target.trim_start_matches(['.', '/']) } else { target };
         let text = if kind == 'f' { vec![b'x'; size] } else { target.as_bytes().to_vec() };
         (kind, path.to_string(), mode, text)
