@@ -30,8 +30,13 @@ pub fn crashed() -> Vec<fsdyno_crash::Row> {
         outcome(2, losses(0, 3), mounted(40)),
     ];
     let broken = Findings { acknowledged_lost: 2, acknowledged_names: 1, ..losses(7, 5012) };
-    let doubled =
-        Findings { names_doubled: 1, names_lost: 3, files_empty: 2, files_stale: 1, ..losses(4, 9) };
+    let doubled = Findings {
+        names_doubled: 1,
+        names_lost: 3,
+        files_empty: 2,
+        files_stale: 1,
+        ..losses(4, 9)
+    };
     let refused = Recovery {
         refused: Some("mount: structure needs cleaning".into()),
         lost: Some("mount: structure needs cleaning".into()),
