@@ -85,7 +85,7 @@ fn missing_result(args: &Compare) -> Result<Failure, Failure> {
         .collect();
     let base = args.base.display();
     Ok(Failure::invalid_use(match options.is_empty() {
-        true => format!("one result is compared with nothing: fsdyno compare '{base}' NEW"),
+        true => format!("there is only one result; give a second one: fsdyno compare '{base}' NEW"),
         false => format!(
             "one result: give a second one, or compare the trials within '{base}' with {}",
             options.join(" or ")

@@ -56,9 +56,9 @@ pub fn run(demo: &Demo) -> Result<Exit, Failure> {
         }
         true => {
             say(
-                "demo: the lab cannot run here, so this is the current directory alone: no modelled disk,",
+                "demo: the lab cannot run here, so the demo uses the current directory, without a modelled disk,",
             );
-            say("demo: no bit-identical repeats, no comparison of file systems. What is missing:");
+            say("demo: bit-identical repeats or a comparison of file systems. What is missing:");
             missing.iter().for_each(|line| say(&format!("  {line}")));
             add("--on .");
         }

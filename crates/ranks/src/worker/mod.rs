@@ -18,7 +18,7 @@ use crate::messages::{FromRank, ToRank};
 use crate::wire::{self, Hello, Rejection};
 use input::HeldInputs;
 use link::Link;
-pub(crate) use link::{DISMISSED, ORPHANED};
+pub(crate) use link::{ENDED_BY_ORDER, ORPHANED};
 use trial::Trial;
 
 /// The parameters of a worker, which its parent passes through its standard input.
@@ -44,7 +44,7 @@ fn end_with_input() {
     std::thread::spawn(|| {
         // An error counts as an end.
         let _ = std::io::copy(&mut std::io::stdin(), &mut std::io::sink());
-        std::process::exit(DISMISSED);
+        std::process::exit(ENDED_BY_ORDER);
     });
 }
 
@@ -69,16 +69,16 @@ pub fn work(join: &Join, version: &str) -> Result<(), String> {
         clock: crate::clocks::identity(),
         ..Hello::default()
     };
-    let (wire, ear) = connect(&meeting, &hello, Duration::from_secs(join.patience))?;
+    let (wire, reader) = connect(&meeting, &hello, Duration::from_secs(join.patience))?;
     // The workload alone determines modes, not the umask of the caller's shell.
     rustix::process::umask(rustix::fs::Mode::empty());
-    serve(join, wire, ear)
+    serve(join, wire, reader)
 }
 
 /// Carries out the orders of rank 0 until it ends the run.
-pub(crate) fn serve(join: &Join, wire: wire::Wire, ear: wire::WireReader) -> Result<(), String> {
+pub(crate) fn serve(join: &Join, wire: wire::Wire, reader: wire::WireReader) -> Result<(), String> {
     let (sender, orders) = mpsc::channel();
-    let link = Link::start(wire, ear, sender);
+    let link = Link::start(wire, reader, sender);
     let (mut trial, mut inputs): (Option<Trial>, HeldInputs) = Default::default();
     while let Ok(order) = orders.recv() {
         let answer = match order {
@@ -95,12 +95,12 @@ pub(crate) fn serve(join: &Join, wire: wire::Wire, ear: wire::WireReader) -> Res
             }
             ToRank::End => return Ok(()),
             order => match &mut trial {
-                Some(trial) => trial.obey(order, &link),
-                None => Err(Trouble::plain("rank 0 gave an order before a trial")),
+                Some(trial) => trial.execute(order, &link),
+                None => Err(WorkerError::plain("rank 0 gave an order before a trial")),
             },
         };
         let answer =
-            answer.unwrap_or_else(|Trouble { why, stopped }| FromRank::Failed { why, stopped });
+            answer.unwrap_or_else(|WorkerError { why, stopped }| FromRank::Failed { why, stopped });
         if link.wire().send(&answer).is_err() {
             return Err("the connection with rank 0 is broken".into());
         }
@@ -109,18 +109,18 @@ pub(crate) fn serve(join: &Join, wire: wire::Wire, ear: wire::WireReader) -> Res
 }
 
 /// The reason why an order was not carried out.
-pub(crate) struct Trouble {
+pub(crate) struct WorkerError {
     why: String,
     stopped: bool,
 }
 
-impl Trouble {
-    fn plain(why: impl Into<String>) -> Trouble {
-        Trouble { why: why.into(), stopped: false }
+impl WorkerError {
+    fn plain(why: impl Into<String>) -> WorkerError {
+        WorkerError { why: why.into(), stopped: false }
     }
 
-    fn stopped() -> Trouble {
-        Trouble { why: "rank 0 stopped it".into(), stopped: true }
+    fn stopped() -> WorkerError {
+        WorkerError { why: "rank 0 stopped it".into(), stopped: true }
     }
 }
 
@@ -165,7 +165,7 @@ mod tests {
     use crate::secret::Secret;
 
     #[test]
-    fn a_rank_0_that_cannot_be_reached_is_named_with_its_port_and_what_happened() {
+    fn an_unreachable_rank_0_is_named_with_its_port_and_the_error() {
         // A port at which no process listens.
         let bound = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         let port = bound.local_addr().unwrap().port();

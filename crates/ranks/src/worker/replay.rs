@@ -12,9 +12,9 @@ use fsdyno_record::mount_table;
 use fsdyno_record::plan::IssuerPlan;
 use fsdyno_workload::{Contents, Differences, Prefill, Setting, Workload};
 
-use super::Trouble;
+use super::WorkerError;
 use super::link::Link;
-use super::phase::trouble;
+use super::phase::worker_error;
 use super::trial::Trial;
 use crate::messages::{FromRank, Replayed};
 
@@ -32,24 +32,24 @@ pub(super) fn contents_of(
 }
 
 /// Returns the type of the file system of a directory.
-pub(super) fn mounted(root: &OwnedFd) -> Result<String, Trouble> {
+pub(super) fn mounted(root: &OwnedFd) -> Result<String, WorkerError> {
     let mount = mount_table::mount_of_file(root.as_fd())
-        .map_err(|error| Trouble::plain(format!("read /proc/self/mountinfo: {error}")))?;
+        .map_err(|error| WorkerError::plain(format!("read /proc/self/mountinfo: {error}")))?;
     Ok(mount.map(|mount| mount.kind).unwrap_or_default())
 }
 
 impl Trial {
     /// Makes the tree that the first phase finds, in the directory of this rank.
-    pub(super) fn prefill(&self, link: &Link) -> Result<FromRank, Trouble> {
+    pub(super) fn prefill(&self, link: &Link) -> Result<FromRank, WorkerError> {
         let Some(Prefill { mut ops, .. }) = self.work.prefill() else {
-            return Err(Trouble::plain("the workload's first phase finds no tree"));
+            return Err(WorkerError::plain("the workload's first phase finds no tree"));
         };
         let root = self.directory(self.plan.own.then_some(self.plan.share_of(self.rank, 0)))?;
         let mut issuer = SyncIssuer::new(root, Arc::clone(&self.contents));
         let (progress, mut recorder) = (Arc::new(PhaseProgress::new(1, 1)), Recorder::new());
         link.arm(&progress);
         run_rank(&progress, 0, ops.as_mut(), &mut issuer, &mut recorder, &mut |_| {})
-            .map_err(|error| trouble("before the first", &error.into()))?;
+            .map_err(|error| worker_error("before the first", &error.into()))?;
         Ok(FromRank::Prefilled { calls: recorder.counts() })
     }
 
