@@ -63,9 +63,9 @@ impl HostNamespaces {
         let own = HostNamespaces::own()?;
         // SAFETY: takes only a number.
         check(unsafe { libc::unshare(libc::CLONE_NEWNET | libc::CLONE_NEWUTS) })?;
-        let made = set_host_name(name).and_then(|()| HostNamespaces::own());
+        let namespaces = set_host_name(name).and_then(|()| HostNamespaces::own());
         own.enter()?;
-        made
+        namespaces
     }
 
     fn enter(&self) -> io::Result<()> {
@@ -81,9 +81,9 @@ impl HostNamespaces {
     pub fn within<T>(&self, work: impl FnOnce() -> io::Result<T>) -> io::Result<T> {
         let own = HostNamespaces::own()?;
         self.enter()?;
-        let done = work();
+        let result = work();
         own.enter()?;
-        done
+        result
     }
 }
 
@@ -173,7 +173,7 @@ fn add_neighbours(host: Host, hosts: &[Host]) -> io::Result<()> {
 fn disable_ipv6() -> io::Result<()> {
     for which in ["all", "default"] {
         let path = format!("/proc/sys/net/ipv6/conf/{which}/disable_ipv6");
-        super::write_if_there(&path, "1")?;
+        super::write_if_exists(&path, "1")?;
     }
     Ok(())
 }

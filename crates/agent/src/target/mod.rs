@@ -67,15 +67,15 @@ pub trait Target {
         vec![self.root()]
     }
 
-    /// Calls `look` with the tree for verification: for a shared one, through a client that has nothing in its cache.
+    /// Calls `examine` with the tree for verification: for a shared one, through a client whose cache is empty.
     ///
     /// # Errors
-    /// Errors from `look` or the kernel.
+    /// Errors from `examine` or from the kernel.
     fn observed(
         &self,
-        look: &mut dyn FnMut(BorrowedFd<'_>) -> io::Result<VerifyReport>,
+        examine: &mut dyn FnMut(BorrowedFd<'_>) -> io::Result<VerifyReport>,
     ) -> io::Result<VerifyReport> {
-        look(self.root())
+        examine(self.root())
     }
 
     /// Returns the device that stands for the workload's single file, if there is no file system.
