@@ -40,7 +40,7 @@ const CHUNK: usize = 1 << 20;
 
 static ZEROS: [u8; CHUNK] = [0; CHUNK];
 
-/// Ages the file system of `root`, which is a directory below that file system's top directory. `on_progress` is called with
+/// Ages the file system of `root`, a directory below that file system's top directory. `on_progress` is called with
 /// the bytes written so far and the bytes expected in total.
 ///
 /// # Errors
