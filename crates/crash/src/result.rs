@@ -284,7 +284,7 @@ pub fn rows(text: &str) -> Result<Vec<Row>, Unreadable> {
 
 fn parse<T: DeserializeOwned>(text: &str) -> Result<T, Unreadable> {
     serde_json::from_str(text).map_err(|error| match error.is_eof() {
-        true => format!("it is cut short: {error}"),
+        true => format!("it is truncated: {error}"),
         false => error.to_string(),
     })
 }
