@@ -1,4 +1,4 @@
-//! Loop devices that have fsdyno's mark and are detached when their last user is gone.
+//! Loop devices that have fsdyno's mark and are detached when their last user has ended.
 //!
 //! A loop device is set up with LO_FLAGS_AUTOCLEAR and held by one open descriptor: when that is closed,
 //! however its process ends, and nothing is mounted from it, the kernel detaches it.

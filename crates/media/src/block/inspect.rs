@@ -87,7 +87,7 @@ fn read_own_mark(
     Ok(mark.filter(|mark| mark.serial == inspected.serial && mark.size == inspected.drive.size()))
 }
 
-/// Returns reasons for contents that fsdyno did not leave on the drive.
+/// Returns the reasons given by contents on the drive that do not stem from fsdyno.
 fn foreign_contents(inspected: &InspectedDrive) -> Result<Vec<Reason>, BlockError> {
     let (path, size) = (inspected.drive.path(), inspected.drive.size());
     let mut reasons = Vec::new();

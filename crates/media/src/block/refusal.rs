@@ -172,14 +172,14 @@ pub enum BlockError {
     #[error("no permission to format '{}': {}", .0.display(), permission())]
     NotAllowed(PathBuf),
     /// The path now refers to a different device.
-    #[error("'{}' was {was} and is now {is}; nothing was written", .path.display())]
+    #[error("'{}' was {former} and is now {current}; nothing was written", .path.display())]
     Changed {
         /// The path as given.
         path: PathBuf,
         /// The former device.
-        was: String,
+        former: String,
         /// The current device.
-        is: String,
+        current: String,
     },
     /// There are reasons to refuse.
     #[error("'{}' ({what}) is not erased: {}", .path.display(), join_reasons(.reasons))]
