@@ -17,8 +17,7 @@ fn write_thesis(folder: &Path) {
 }
 
 fn has_thesis(folder: &Path) -> bool {
-    std::fs::read_to_string(folder.join("deep/thesis"))
-        .is_ok_and(|text| text == "years of work")
+    std::fs::read_to_string(folder.join("deep/thesis")).is_ok_and(|text| text == "years of work")
 }
 
 #[test]
