@@ -156,13 +156,13 @@ impl Geometry {
 
     /// Returns the time in ns to transfer `count` sectors from `first`, and the head's position afterwards.
     pub fn transfer(&self, first: u64, count: u64) -> (u64, Position) {
-        let (mut at, mut left, mut time) = (first, count, 0);
+        let (mut at, mut remaining, mut time) = (first, count, 0);
         loop {
             let track = self.track_from(at);
-            let take = left.min(track.sectors_left);
+            let take = remaining.min(track.sectors_left);
             time += track.time(take, self.revolution);
-            left -= take;
-            if left == 0 {
+            remaining -= take;
+            if remaining == 0 {
                 return (time, self.locate(at + take.saturating_sub(1)));
             }
             at += take;

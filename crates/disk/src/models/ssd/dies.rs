@@ -283,9 +283,9 @@ impl Dies {
                 die.register = read.page;
                 self.work(at, DieState::Sensing, now + self.sense);
             }
-        } else if let Some(left) = die.suspended.take() {
+        } else if let Some(remaining) = die.suspended.take() {
             self.busy += 1;
-            self.work(at, DieState::Programming, now + left);
+            self.work(at, DieState::Programming, now + remaining);
         }
     }
 

@@ -73,9 +73,9 @@ impl Parameters for Ssd {
         check.within("model.write_buffer", self.write_buffer.0, least, most)?;
         check.within("model.prefilled_percent", self.prefilled_percent, 0, 100)?;
         let (pages, superblocks, size) = geometry(self, spec.capacity);
-        let right = superblocks <= MAX_SUPERBLOCKS;
+        let is_valid = superblocks <= MAX_SUPERBLOCKS;
         let range = format!("such that the drive has at most {} superblocks", MAX_SUPERBLOCKS);
-        check.require("model.block", self.block, right, &range)?;
+        check.require("model.block", self.block, is_valid, &range)?;
         let spare = superblocks.saturating_sub(pages.div_ceil(size));
         let least = RESERVE as u64 + 3;
         let range = format!("such that at least {least} superblocks are spare");
