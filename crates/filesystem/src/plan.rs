@@ -296,9 +296,9 @@ mod tests {
         let pool = plan("zfs").unwrap().pool.unwrap();
         assert!(pool.import.contains(&pool.name) && pool.export.contains(&pool.name));
         for (wrong, text) in [
-            ("zfs -o cachefile=/etc/x", "the pool must be known to no other program"),
-            ("zfs -O mountpoint=/home", "the pool is mounted where trials are"),
-            ("zfs -R /home", "the pool is mounted where trials are"),
+            ("zfs -o cachefile=/etc/x", "no other program may know the pool"),
+            ("zfs -O mountpoint=/home", "the pool is mounted at the trial's mount point"),
+            ("zfs -R /home", "the pool is mounted at the trial's mount point"),
             ("zfs -O compresion=off", "compresion"),
             ("zfs @ nosuch", "nosuch"),
         ] {
