@@ -60,7 +60,7 @@ impl Account {
         account
     }
 
-    /// Returns what was spent since the start of a phase. Reads this process's own clocks first.
+    /// Returns the resources used since the start of a phase. Reads this process's own clocks first.
     pub fn close(instruments: &Instruments, opened: &Account) -> Account {
         let mut own = Account::default();
         own.read_own();
@@ -224,8 +224,8 @@ pub fn dirty_bytes() -> Option<Bytes> {
 }
 
 /// Returns the memory that can cache files: free memory, and the droppable memory of files and of the kernel's own
-/// objects. The counters used here exclude what the page cache includes but cannot drop: an initramfs, shared memory,
-/// locked memory.
+/// objects. The counters used here exclude the parts of the page cache that cannot be dropped: an initramfs, shared
+/// memory, locked memory.
 pub fn cacheable_memory() -> Bytes {
     let meminfo = fs::read_to_string("/proc/meminfo").unwrap_or_default();
     let keys = ["MemFree", "Active(file)", "Inactive(file)", "SReclaimable"];

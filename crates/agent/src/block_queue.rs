@@ -43,9 +43,9 @@ pub fn of_device(name: &str) -> PathBuf {
 /// Returns the settings that make a queue behave like the modelled disk's, in the order in which they are written.
 ///
 /// The driver's tags, [`NBD_TAGS`], are first reduced to the disk's queue depth while no scheduler is attached: a
-/// scheduler has its own requests, so once it is attached, `nr_requests` no longer bounds what is in flight
-/// (linux/block/blk-mq.c, `blk_mq_update_nr_requests`). Read-ahead is set last: since Linux 6.11, any other setting
-/// makes the kernel recompute it as twice the driver's optimal size (linux/block/blk-settings.c,
+/// scheduler has its own requests, so once it is attached, `nr_requests` no longer limits the number of requests in
+/// flight (linux/block/blk-mq.c, `blk_mq_update_nr_requests`). Read-ahead is set last: since Linux 6.11, any other
+/// setting makes the kernel recompute it as twice the driver's optimal size (linux/block/blk-settings.c,
 /// `blk_apply_bdi_limits`).
 fn settings(queue: &Queue, scheduler: Option<&str>, has_wbt: bool) -> Vec<(&'static str, String)> {
     let mut all = vec![

@@ -61,14 +61,14 @@ fn init() -> io::Result<()> {
         Ok(()) => return Ok(()),
         Err(error) => failed(error.to_string()),
     };
-    put(mailbox, &report)
+    write_report(mailbox, &report)
 }
 
 fn failed(reason: String) -> AgentReport {
     AgentReport { outcome: Outcome::Failed, reason: Some(reason), ..AgentReport::default() }
 }
 
-fn put(mailbox: Mailbox<'static>, report: &AgentReport) -> io::Result<()> {
+fn write_report(mailbox: Mailbox<'static>, report: &AgentReport) -> io::Result<()> {
     trial::put_report(mailbox, report)
 }
 
@@ -85,7 +85,7 @@ fn boot_and_run(mailbox: Mailbox<'static>) -> io::Result<()> {
         Task::Recover => recover::run(&job, mailbox),
         _ => trial(&job, booted, mailbox),
     };
-    let child = process::fork(|| put(mailbox, &work()))?;
+    let child = process::fork(|| write_report(mailbox, &work()))?;
     watch(child, job.deadline, mailbox)
 }
 

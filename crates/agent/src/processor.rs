@@ -32,8 +32,8 @@ const PROBE: u64 = 0;
 #[cfg(target_arch = "x86_64")]
 fn execute(command: u64) -> u64 {
     let mut word = command;
-    // The jump ends a block of translated code, so that the NOP starts a new one; the NOP's displacement is what the
-    // plugin recognizes.
+    // The jump ends a block of translated code, so that the NOP starts a new one; the plugin recognizes the NOP by its
+    // displacement.
     // SAFETY: a long NOP has no effect. The plugin replaces the register's value, which is declared as output.
     unsafe {
         std::arch::asm!(

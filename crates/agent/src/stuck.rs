@@ -279,7 +279,7 @@ mod tests {
             match libc::fork() {
                 0 => {
                     let parent = libc::getpid();
-                    #[expect(deprecated, reason = "a vfork is what is tested")]
+                    #[expect(deprecated, reason = "the test needs a vfork")]
                     if libc::vfork() == 0 {
                         libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
                         // The parent may be dead by now; then no signal comes, and descriptors of tests that run at the

@@ -390,7 +390,7 @@ impl Trial<'_> {
             if spec.gap == GapKind::None {
                 self.conditions.notes.push(format!(
                     "phase {} follows the verification of phase {}, which has read the tree back \
-                     ({}): caches hold what the verification left in them, which is not read from the device",
+                     ({}): caches hold data from the verification, which are not read from the device",
                     spec.name,
                     phases[index - 1].name,
                     match self.job.plan.verify {

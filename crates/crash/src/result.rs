@@ -32,7 +32,7 @@ pub struct CutOutcome {
 }
 
 impl CutOutcome {
-    /// Creates the outcome of a cut from what was found after it.
+    /// Creates the outcome of a cut from the findings after it.
     pub fn new(cut: Cut, found: &RecoveredTree, findings: Findings) -> CutOutcome {
         let recovery = Recovery { index: cut.number, ..found.recovery.clone() };
         CutOutcome { cut, recovery, findings }

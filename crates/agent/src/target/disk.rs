@@ -127,7 +127,7 @@ impl ModelledDisk {
         }
     }
 
-    /// Returns the file in which the kernel counts what is written to the disk, if no server of ours does.
+    /// Returns the file in which the kernel counts the sectors written to the disk, if no server of ours counts them.
     pub fn stat_file(&self) -> Option<PathBuf> {
         match &self.medium {
             Medium::Served { .. } => None,

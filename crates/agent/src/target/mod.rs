@@ -39,7 +39,7 @@ pub struct WrittenAt {
 /// The location of a trial's tree, and the operations on it between phases.
 pub trait Target {
     /// Creates the file system of the trial's tree, without mounting it; untimed from here on. The conditions record
-    /// what was done. A target that is used as it is creates nothing.
+    /// the steps. A target that is used as it is creates nothing.
     ///
     /// # Errors
     /// A command that failed, with its own message.
@@ -47,8 +47,8 @@ pub trait Target {
         Ok(())
     }
 
-    /// Makes the target ready: runs mkfs, if not yet done, and mounts. Records in the conditions what was done and what
-    /// is in effect.
+    /// Makes the target ready: runs mkfs, if not yet done, and mounts. Records the steps and the effective options in
+    /// the conditions.
     ///
     /// # Errors
     /// A command that failed, with its own message.

@@ -19,7 +19,7 @@ use crate::target::{Target, WrittenAt};
 use crate::{machine, processor};
 
 impl Trial<'_> {
-    /// Runs a phase and returns what was measured.
+    /// Runs a phase and returns its measurements.
     pub(super) fn phase(
         &mut self,
         workload: &dyn Workload,
