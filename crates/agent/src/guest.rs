@@ -247,8 +247,8 @@ fn watch(child: Pid, deadline: Nanos, mailbox: Mailbox<'static>) -> io::Result<(
             )));
         }
         let now = fsdyno_engine::clock::now();
-        let left = end.since(now);
-        if left == Nanos(0) {
+        let remaining = end.since(now);
+        if remaining == Nanos(0) {
             return Err(io::Error::other(format!(
                 "not done within {deadline} of virtual time{}",
                 kernel_log::tail()
@@ -257,6 +257,6 @@ fn watch(child: Pid, deadline: Nanos, mailbox: Mailbox<'static>) -> io::Result<(
         if let Some(reason) = stuck.check(now, mailbox) {
             return Err(io::Error::other(format!("{reason}{}", kernel_log::tail())));
         }
-        wait_for_child_signal(left.min(stuck::CHECK_INTERVAL));
+        wait_for_child_signal(remaining.min(stuck::CHECK_INTERVAL));
     }
 }

@@ -207,11 +207,11 @@ impl Tree {
         };
         history.drain(..last);
         let Some(Binding { node, held, .. }) = history.first().copied() else { return };
-        let gone = history.len() == 1 && node.is_none();
+        let is_removed = history.len() == 1 && node.is_none();
         if let Some(node) = node.and_then(|id| self.nodes.get_mut(id)) {
             node.held[held].durable = true;
         }
-        if gone {
+        if is_removed {
             self.names.remove(path);
         }
     }

@@ -237,14 +237,14 @@ struct MkfsWords<'a> {
 }
 
 fn applies(addition: &Addition, context: Context, tool: Option<&str>) -> bool {
-    let here =
+    let fits_context =
         (!addition.lab || context.is_lab()) && (!addition.one_disk || context != Context::LabArray);
-    let known = match (&addition.since, tool) {
+    let fits_version = match (&addition.since, tool) {
         (None, _) => true,
         (Some(since), Some(line)) => version::at_least(line, since),
         (Some(_), None) => false,
     };
-    here && known
+    fits_context && fits_version
 }
 
 #[cfg(test)]

@@ -299,10 +299,10 @@ mod tests {
         assert!(marked().contains(&ours), "a loop device with another mark is not detached");
         drop(device);
         // udev and the like may hold a new block device a moment longer.
-        let gone = (0..400).any(|_| {
+        let is_detached = (0..400).any(|_| {
             std::thread::sleep(std::time::Duration::from_millis(5));
             !marked().contains(&ours)
         });
-        assert!(gone, "{} is still attached", ours.path.display());
+        assert!(is_detached, "{} is still attached", ours.path.display());
     }
 }

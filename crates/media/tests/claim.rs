@@ -189,17 +189,17 @@ fn the_contents_of_a_killed_run_are_reused_and_no_others() {
     let mut bench = Bench::new();
     let (device, image) = bench.device(24);
     let part = format!("{device}p1");
-    let left = || find_leftover_drives().into_iter().find(|it| it.path == Path::new(&device));
+    let leftover = || find_leftover_drives().into_iter().find(|it| it.path == Path::new(&device));
     let erase = image.to_str();
     let refusal = || check_drive(Path::new(&device), erase).unwrap_err().to_string();
     // Killed before its mkfs had written, and after it: with the recorded UUID, and without one.
     for mkfs in ["", &format!("mke2fs -q -t ext4 -U {UUID}")] {
         kill_at_work(&device, &image, mkfs);
-        let found = left().unwrap();
+        let found = leftover().unwrap();
         assert_eq!(found.serial, image.to_string_lossy());
         let before = std::fs::read(&image).unwrap();
         found.clear().unwrap();
-        assert!(!parts(&device) && left().is_none());
+        assert!(!parts(&device) && leftover().is_none());
         assert!(std::fs::read(&image).unwrap() == before, "removing the partitions writes nothing");
         claim(&device, &image).release().unwrap();
         assert!(!parts(&device));
@@ -208,19 +208,19 @@ fn the_contents_of_a_killed_run_are_reused_and_no_others() {
     // the same offset of the drive after the partition was removed. The partitions stay, because they give access to
     // it, even if it was created after they were found.
     kill_at_work(&device, &image, &format!("mke2fs -q -t ext4 -U {UUID}"));
-    let found = left().unwrap();
+    let found = leftover().unwrap();
     assert_eq!(found.foreign, None);
     tool("mke2fs", &["-q", "-F", "-t", "ext4", &part]);
     let at = bench.mount(&part, &[]);
     std::fs::write(at.join("thesis"), "years of work").unwrap();
     let text = refusal();
     assert!(text.contains(&format!("is mounted at {}", at.display())), "{text}");
-    assert!(left().is_none());
+    assert!(leftover().is_none());
     let mount = at.to_string_lossy().into_owned();
     tool("umount", &[&mount]);
     assert!(refusal().contains("do not include this one"), "{}", refusal());
     let before = std::fs::read(&image).unwrap();
-    let again = left().unwrap();
+    let again = leftover().unwrap();
     assert!(again.foreign.as_ref().is_some_and(|it| it.kind == "ext4"), "{again:?}");
     for left in [&found, &again] {
         let output = left.clear().unwrap_err().to_string();
@@ -237,13 +237,13 @@ fn the_contents_of_a_killed_run_are_reused_and_no_others() {
     // The suggested commands: remove only the partitions, or give up the contents.
     tool("delpart", &[&device, "1"]);
     tool("delpart", &[&device, "2"]);
-    assert!(left().is_none() && !parts(&device));
+    assert!(leftover().is_none() && !parts(&device));
     assert!(refusal().contains("do not include this one"), "{}", refusal());
     tool("addpart", &[&device, "1", "2048", "45056"]);
     tool("addpart", &[&device, "2", "0", "2048"]);
-    assert!(left().unwrap().foreign.is_some());
+    assert!(leftover().unwrap().foreign.is_some());
     tool("wipefs", &["--quiet", "--all", &part]);
-    left().unwrap().clear().unwrap();
+    leftover().unwrap().clear().unwrap();
     assert!(!parts(&device));
     // An older copy of fsdyno's own data part, restored by hand, is not reused either.
     let other = UUID.replace("0099", "0098");

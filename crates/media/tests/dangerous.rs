@@ -220,8 +220,8 @@ fn mounted_read_only(bench: &mut Bench) -> Prepared {
 /// Adds a partition in the kernel's table only, so that its mount is the only reason.
 fn add_partition(bench: &mut Bench, device: &str) -> String {
     tool("addpart", &[device, "1", "4096", "32768"]);
-    let gone = device.to_string();
-    bench.undo(move || quiet("delpart", &[&gone, "1"]));
+    let device_name = device.to_string();
+    bench.undo(move || quiet("delpart", &[&device_name, "1"]));
     format!("{device}p1")
 }
 
@@ -346,8 +346,8 @@ fn map(bench: &mut Bench, device: &str) -> Result<String, String> {
     mapper()?;
     let name = format!("fsdyno-{}-{}", std::process::id(), device.replace('/', "-"));
     tool("dmsetup", &["create", &name, "--table", &format!("0 32768 linear {device} 0")]);
-    let gone = name.clone();
-    bench.undo(move || quiet("dmsetup", &["remove", &gone]));
+    let copy = name.clone();
+    bench.undo(move || quiet("dmsetup", &["remove", &copy]));
     Ok(format!("/dev/mapper/{name}"))
 }
 

@@ -143,9 +143,9 @@ fn connect(
     let [high, low] = host.0.to_be_bytes();
     switch.within(|| {
         let mut netlink = Netlink::open()?;
-        let here = End { name: &port, address: [2, 0, 0, 1, high, low] };
-        let there = End { name: HOST_END, address: host.hardware_address() };
-        netlink.add_pair(here, there, namespace.network.as_fd())?;
+        let switch_end = End { name: &port, address: [2, 0, 0, 1, high, low] };
+        let host_end = End { name: HOST_END, address: host.hardware_address() };
+        netlink.add_pair(switch_end, host_end, namespace.network.as_fd())?;
         netlink.join(&port, BRIDGE)?;
         netlink.set_queue(&port, queue)?;
         netlink.up(&port)

@@ -172,8 +172,8 @@ fn names_in_an_unacknowledged_directory_may_be_lost_with_it() {
     for names in BOTH {
         let mut script = Script::new(names);
         script.mkdir("new").create("new/x").write(bytes(1, 700)).fsync().close().sync_dir("new");
-        let gone = script.judge(Vec::new()).violations();
-        assert_eq!(gone > 0, names == Names::WithFile, "{names:?}: {gone}");
+        let violations = script.judge(Vec::new()).violations();
+        assert_eq!(violations > 0, names == Names::WithFile, "{names:?}: {violations}");
         assert_eq!(script.judge(vec![directory("new")]).violations(), 2, "{names:?}");
         script.sync_dir("");
         assert!(script.judge(Vec::new()).violations() > 0, "{names:?}");

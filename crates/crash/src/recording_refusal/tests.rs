@@ -301,9 +301,9 @@ fn names_below_a_renamed_directory_move_with_it() {
         assert_eq!(work.judge(&[3], &moved).violations(), 0);
     }
     // Later calls below the new name are tracked.
-    let gone = work(&[unlink("e/old"), op(Call::Sync, "", "")]);
-    assert_eq!(gone.judge(&[3], &[directory("e")]), Findings::default());
-    assert!(gone.judge(&[3], &moved).violations() > 0);
+    let deleted = work(&[unlink("e/old"), op(Call::Sync, "", "")]);
+    assert_eq!(deleted.judge(&[3], &[directory("e")]), Findings::default());
+    assert!(deleted.judge(&[3], &moved).violations() > 0);
 }
 
 #[test]

@@ -68,7 +68,7 @@ pub fn fit(samples: &Samples, facts: &Facts, sectors: u64) -> Result<Fitted, Fit
         let (spec, used) = with_seeks(samples, facts, sectors, &mut parameters, turn_us)?;
         let time = samples.queued.replay(&mut Modelled::new(&spec, 1))?;
         let error = (time.seconds().max(1e-9) / samples.queued.time.seconds().max(1e-9)).ln().abs();
-        if best.as_ref().is_none_or(|(least, ..)| error < *least) {
+        if best.as_ref().is_none_or(|(best_error, ..)| error < *best_error) {
             best = Some((error, spec, parameters, used));
         }
     }
@@ -102,7 +102,8 @@ fn measured_parameters(
         measured(
             "outer_rate_kb",
             json!(rates.outer),
-            "measured: long reads at 13 offsets, the square of their rates by least squares over the bytes (where the rate falls linearly over the tracks, its square does over the bytes)",
+            "measured: long reads at 13 offsets, the square of their rates by least squares over the bytes (where the rate \
+             falls linearly over the tracks, its square does over the bytes)",
         ),
         measured("inner_rate_kb", json!(rates.inner), "measured with the outer rate"),
         measured(

@@ -63,8 +63,8 @@ impl Claim {
             .into_iter()
             .map(|found| normalize_uuid(&found.uuid))
             .filter(|uuid| !uuid.is_empty());
-        let left = DataContents::Unfinished(uuids.collect());
-        let mark = DriveMark { serial, size: drive.size(), left };
+        let contents = DataContents::Unfinished(uuids.collect());
+        let mark = DriveMark { serial, size: drive.size(), left: contents };
         let mut claim = Claim { drive, layout, mark, guard: None, has_parts: false, whole };
         claim.add_parts()?;
         // A partition cannot be opened exclusively while the whole drive is, so close the drive first.

@@ -63,8 +63,8 @@ impl Bench {
         let output = output.unwrap();
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
         let device = String::from_utf8_lossy(&output.stdout).trim().to_string();
-        let gone = device.clone();
-        self.undo(move || quiet("losetup", &["--detach", &gone]));
+        let copy = device.clone();
+        self.undo(move || quiet("losetup", &["--detach", &copy]));
         self.devices.push(device.clone());
         device
     }

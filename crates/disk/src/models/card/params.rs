@@ -44,13 +44,13 @@ impl Parameters for Card {
         ] {
             check.within(name, rate, 100, 10_000_000)?;
         }
-        for (name, time, least) in [
+        for (name, time, minimum) in [
             ("model.read_us", self.read_us, 1),
             ("model.write_us", self.write_us, 1),
             ("model.erase_us", self.erase_us, 0),
             ("model.trim_us", self.trim_us, 0),
         ] {
-            check.within(name, time, least, 10_000_000)?;
+            check.within(name, time, minimum, 10_000_000)?;
         }
         check.within("model.program_size", self.program_size.0, 512, 1 << 20)?;
         let range = "a multiple of 512";

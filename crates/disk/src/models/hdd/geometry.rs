@@ -296,8 +296,8 @@ impl SeekCurve {
 /// slightly negative, since data sheets round to 0.1 ms), above it the coefficient of the root would be negative.
 pub fn full_stroke_range(track_to_track_us: u64, average_us: u64) -> (u64, u64) {
     let (nearest, average) = (track_to_track_us, average_us);
-    let least = (15 * average).saturating_sub(4 * nearest).div_ceil(11);
-    (least.max(average), (3 * average).saturating_sub(2 * nearest))
+    let minimum = (15 * average).saturating_sub(4 * nearest).div_ceil(11);
+    (minimum.max(average), (3 * average).saturating_sub(2 * nearest))
 }
 
 #[cfg(test)]
