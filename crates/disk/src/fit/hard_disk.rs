@@ -102,8 +102,8 @@ fn measured_parameters(
         measured(
             "outer_rate_kb",
             json!(rates.outer),
-            "measured: long reads at 13 offsets, the square of their rates by least squares over the bytes (where the rate \
-             falls linearly over the tracks, its square does over the bytes)",
+            "measured: long reads at 13 offsets, the square of their rates by least squares over the bytes (where the \
+             rate falls linearly over the tracks, its square does over the bytes)",
         ),
         measured("inner_rate_kb", json!(rates.inner), "measured with the outer rate"),
         measured(
