@@ -269,7 +269,8 @@ fn foreign_message(path: &Path, part: &Path, serial: &str, found: &str) -> Strin
     let (path, part) = (path.display(), part.display());
     format!(
         "the two partitions of '{path}' ({serial}) are not removed: {part} holds {found}, which may not be \
-         fsdyno's; to inspect it without writing: mount -o ro,norecovery {part} /mnt (ext3, ext4, xfs, btrfs, nilfs2) or -o ro; if it is needed, copy it to another drive, or remove only the \
+         fsdyno's; to inspect it without writing: mount -o ro,norecovery {part} /mnt (ext3, ext4, xfs, btrfs, \
+         nilfs2) or -o ro; if it is needed, copy it to another drive, or remove only the \
          partitions (delpart {path} 1; delpart {path} 2): it is then on {path} from byte {DATA_START} on; if \
          none of it is needed: wipefs --all {part}, then fsdyno doctor --clean"
     )
