@@ -358,7 +358,7 @@ fn copy_parts<M: Memory, N: Memory>(
             }
         }
     });
-    done
+    result
 }
 
 fn read<M: Memory>(store: &mut Store<M>, offset: u64, into: &mut [u8]) {
