@@ -1,4 +1,4 @@
-//! What a phase cost: CPU of the workload and of kernel threads, dirty memory, device requests.
+//! The cost of a phase: CPU time of the workload and of kernel threads, dirty memory, device requests.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -33,7 +33,7 @@ pub struct Account {
     pub system: Nanos,
     /// CPU time of kernel threads, by type of work. Pooled workers count as one type: `kworker`.
     pub kernel: BTreeMap<String, Nanos>,
-    /// The same by thread: the time of a thread that ends is lost from later readings.
+    /// CPU time of each kernel thread. A later reading does not include the time of a thread that has ended.
     threads: BTreeMap<String, (Work, Nanos)>,
     /// CPU time of the processes that do the work of a FUSE file system, exact.
     workers: Nanos,
@@ -60,7 +60,7 @@ impl Account {
         account
     }
 
-    /// Returns what was spent since the start of a phase. Reads this process's own clocks first.
+    /// Returns the resources used since the start of a phase. Reads this process's own clocks first.
     pub fn close(instruments: &Instruments, opened: &Account) -> Account {
         let mut own = Account::default();
         own.read_own();
@@ -76,8 +76,7 @@ impl Account {
         self
     }
 
-    /// Returns the part that the measurement itself took, given the lateness of answers and the time of the
-    /// engine.
+    /// Returns the cost of the measurement itself, from the lateness of answers and the time of the engine.
     pub fn instrument(&self, late_ns: Nanos, engine_ns: Nanos) -> Instrument {
         Instrument {
             server_cpu_ns: self.server,
@@ -225,8 +224,8 @@ pub fn dirty_bytes() -> Option<Bytes> {
 }
 
 /// Returns the memory that can cache files: free memory, and the droppable memory of files and of the kernel's own
-/// objects. The counters used here exclude what the page cache includes but cannot drop: an initramfs, shared memory,
-/// locked memory.
+/// objects. The counters used here exclude the parts of the page cache that cannot be dropped: an initramfs, shared
+/// memory, locked memory.
 pub fn cacheable_memory() -> Bytes {
     let meminfo = fs::read_to_string("/proc/meminfo").unwrap_or_default();
     let keys = ["MemFree", "Active(file)", "Inactive(file)", "SReclaimable"];
@@ -316,17 +315,17 @@ mod tests {
     }
 
     #[test]
-    fn an_account_of_nothing_holds_none_of_its_own_cost() {
+    fn an_account_excludes_the_cost_of_reading_it() {
         // Reading /proc takes milliseconds, but the two readings of the clock are only microseconds apart. Other tests
         // are threads of this process, whose time may be counted too, but not in every attempt.
-        let measure_nothing = || {
+        let measure_empty_phase = || {
             let scan = clock_gettime(ClockId::ProcessCPUTime);
             let opened = Account::open(&Instruments::default());
             let cost = clock_gettime(ClockId::ProcessCPUTime) - scan;
             let spent = Account::close(&Instruments::default(), &opened);
             (spent.cpu.0, cost.tv_sec as u64 * 1_000_000_000 + cost.tv_nsec as u64)
         };
-        let tries: Vec<(u64, u64)> = (0..20).map(|_| measure_nothing()).collect();
+        let tries: Vec<(u64, u64)> = (0..20).map(|_| measure_empty_phase()).collect();
         assert!(tries.iter().any(|(spent, cost)| spent * 2 < *cost), "{tries:?}");
     }
 

@@ -40,16 +40,16 @@ const CHUNK: usize = 1 << 20;
 
 static ZEROS: [u8; CHUNK] = [0; CHUNK];
 
-/// Ages the file system of `root`, which is a directory below that file system's top directory. `beat` is called with
+/// Ages the file system of `root`, a directory below that file system's top directory. `on_progress` is called with
 /// the bytes written so far and the bytes expected in total.
 ///
 /// # Errors
-/// What the kernel reports; an error if the file system does not reach the requested fill.
+/// Errors from the kernel; an error if the file system does not reach the requested fill.
 pub fn age(
     plan: &AgePlan,
     seed: u64,
     root: BorrowedFd<'_>,
-    beat: &mut dyn FnMut(u64, u64),
+    on_progress: &mut dyn FnMut(u64, u64),
 ) -> io::Result<Aged> {
     let invalid =
         || io::Error::other(format!("'{}' is not a distribution of file sizes", plan.files));
@@ -71,7 +71,7 @@ pub fn age(
         aged: Aged::default(),
         written: 0,
         will_write: target.saturating_sub(space.used) * u64::from(plan.churn + 1),
-        beat,
+        on_progress,
     };
     tree.fill(target)?;
     for _ in 0..plan.churn as usize * ROUNDS {
@@ -85,7 +85,7 @@ pub fn age(
 ///
 /// # Errors
 /// The differences found; errors from the kernel.
-pub fn count(root: BorrowedFd<'_>, beat: &mut dyn FnMut()) -> io::Result<()> {
+pub fn count(root: BorrowedFd<'_>, on_progress: &mut dyn FnMut()) -> io::Result<()> {
     let folder = open_directory(parent_of(root)?.as_fd(), FOLDER)?;
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let census = rustix::fs::openat(&folder, CENSUS, flags, Mode::empty())?;
@@ -105,7 +105,7 @@ pub fn count(root: BorrowedFd<'_>, beat: &mut dyn FnMut()) -> io::Result<()> {
             found.files += 1;
             found.bytes = found.bytes + Bytes(stat.st_size as u64);
             if found.files % 256 == 0 {
-                beat();
+                on_progress();
             }
         }
     }
@@ -128,7 +128,9 @@ fn parent_of(root: BorrowedFd<'_>) -> io::Result<OwnedFd> {
     let parent = open_directory(root, "..")?;
     match rustix::fs::fstat(&parent)?.st_dev == rustix::fs::fstat(root)?.st_dev {
         true => Ok(parent),
-        false => Err(io::Error::other("the trial's tree is not below a directory of its own")),
+        false => Err(io::Error::other(
+            "the trial's tree has no parent directory on the same file system",
+        )),
     }
 }
 
@@ -137,7 +139,8 @@ fn open_directory(parent: BorrowedFd<'_>, name: &str) -> io::Result<OwnedFd> {
     Ok(rustix::fs::openat(parent, name, flags, Mode::empty())?)
 }
 
-/// Returns the names in a directory except `.` and `..`. Types are omitted: jfs, for example, does not report them.
+/// Returns the names in a directory except `.` and `..`. Their types are omitted, because some file systems, such as
+/// jfs, do not report them.
 fn entries(directory: BorrowedFd<'_>) -> io::Result<impl Iterator<Item = io::Result<String>>> {
     let entries = Dir::read_from(directory)?
         .map(|entry| Ok(entry?.file_name().to_string_lossy().into_owned()));
@@ -184,7 +187,7 @@ struct Tree<'a> {
     aged: Aged,
     written: u64,
     will_write: u64,
-    beat: &'a mut dyn FnMut(u64, u64),
+    on_progress: &'a mut dyn FnMut(u64, u64),
 }
 
 impl Tree<'_> {
@@ -287,7 +290,7 @@ impl Tree<'_> {
         self.aged.bytes = self.aged.bytes + Bytes(size);
         self.written += size;
         if self.aged.files % 16 == 0 {
-            (self.beat)(self.written, self.will_write);
+            (self.on_progress)(self.written, self.will_write);
         }
         Ok(true)
     }
@@ -310,7 +313,7 @@ impl Tree<'_> {
             self.aged.removed += 1;
             remaining -= 1;
             if remaining % 256 == 0 {
-                (self.beat)(self.written, self.will_write);
+                (self.on_progress)(self.written, self.will_write);
             }
         }
         Ok(())

@@ -43,9 +43,9 @@ pub fn of_device(name: &str) -> PathBuf {
 /// Returns the settings that make a queue behave like the modelled disk's, in the order in which they are written.
 ///
 /// The driver's tags, [`NBD_TAGS`], are first reduced to the disk's queue depth while no scheduler is attached: a
-/// scheduler has its own requests, so once it is attached, `nr_requests` no longer bounds what is in flight
-/// (linux/block/blk-mq.c, `blk_mq_update_nr_requests`). Read-ahead is set last: since Linux 6.11, any other setting
-/// makes the kernel recompute it as twice the driver's optimal size (linux/block/blk-settings.c,
+/// scheduler has its own requests, so once it is attached, `nr_requests` no longer limits the number of requests in
+/// flight (linux/block/blk-mq.c, `blk_mq_update_nr_requests`). Read-ahead is set last: since Linux 6.11, any other
+/// setting makes the kernel recompute it as twice the driver's optimal size (linux/block/blk-settings.c,
 /// `blk_apply_bdi_limits`).
 fn settings(queue: &Queue, scheduler: Option<&str>, has_wbt: bool) -> Vec<(&'static str, String)> {
     let mut all = vec![
@@ -112,7 +112,7 @@ fn unmet(
     })
 }
 
-/// Makes the kernel count the requests of a device without a request queue, which it does not do by default; without
+/// Makes the kernel count the requests to a device without a request queue, which it does not do by default; without
 /// these counts, a result looks as if nothing had ever reached the device.
 ///
 /// # Errors
@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn read_ahead_is_set_after_all_that_changes_it() {
+    fn read_ahead_is_set_after_every_setting_that_changes_it() {
         for scheduler in ["none", "bfq"] {
             let settings = settings(&queue(), Some(scheduler), true);
             assert_eq!(settings.last().unwrap(), &("read_ahead_kb", "128".into()));
@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn a_disk_with_a_deeper_queue_than_the_driver_has_all_of_its_tags() {
+    fn a_queue_deeper_than_that_of_the_driver_uses_all_tags_of_the_driver() {
         let queue = fsdyno_disk::catalog::get("nvme-datacenter").unwrap().queue;
         assert_eq!((queue.depth, queue.scheduler.as_str()), (1023, "none"));
         let settings = settings(&queue, None, true);
@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn a_setting_with_another_value_is_found_and_the_last_that_was_written_counts() {
+    fn a_setting_with_another_value_than_the_last_one_written_is_found() {
         let settings = settings(&queue(), Some("mq-deadline"), true);
         let mut in_effect = to_map(&settings);
         in_effect.insert("scheduler".into(), "none [mq-deadline] kyber".into());
@@ -217,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_driver_has_of_its_own_is_a_difference() {
+    fn a_limit_of_the_driver_that_differs_from_the_disk_is_reported() {
         let mut in_effect =
             to_map(&[("physical_block_size", "4096".into()), ("optimal_io_size", "0".into())]);
         assert_eq!(differences(&queue(), &in_effect), [""; 0]);

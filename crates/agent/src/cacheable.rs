@@ -15,15 +15,15 @@ use crate::process;
 /// kernel's lists. Two rounds get within 0.1 % at 100 MB of 256 MiB; the third is for other kernels.
 const ROUNDS: usize = 3;
 
-/// The tolerance: a smaller difference is left as it is.
+/// The tolerance: a smaller difference is not corrected.
 const TOLERANCE: Bytes = Bytes(256 << 10);
 
-/// Leaves `wanted` of the guest's memory for caches; its RAM is `ram`. A child holds the rest until the guest is
-/// shut down. The OOM killer must not select it, because the trial would then continue with more
+/// Leaves `wanted` bytes of the guest's memory, which is `ram` bytes, for caches. A child process holds the rest until
+/// the guest is shut down. The OOM killer must not select that child, because the trial would then continue with more
 /// memory than it states.
 ///
 /// # Errors
-/// A guest that has less, with the RAM that would suffice; errors from fork(2), mmap(2) and mlock(2).
+/// If the guest has less, a message with the RAM that would suffice; errors from fork(2), mmap(2) and mlock(2).
 pub fn limit_to(wanted: Bytes, ram: Bytes) -> io::Result<()> {
     let available = cacheable_memory();
     if available < wanted {
@@ -33,7 +33,7 @@ pub fn limit_to(wanted: Bytes, ram: Bytes) -> io::Result<()> {
     process::fork(|| {
         // An open folder of the file system would keep it from being unmounted.
         process::close_all_but(child_end.as_fd())?;
-        process::never_kill_for_memory()?;
+        process::exempt_from_oom_killer()?;
         for _ in 0..ROUNDS {
             hold(less(cacheable_memory(), wanted))?;
         }
@@ -72,7 +72,7 @@ fn hold(amount: Bytes) -> io::Result<()> {
     }
 }
 
-/// Returns the message for a guest that has too little, with the RAM that suffices in whole mebibytes.
+/// Returns the message for a guest with too little memory, with the sufficient RAM in whole mebibytes.
 fn too_little(wanted: Bytes, available: Bytes, ram: Bytes) -> String {
     // The kernel's page descriptors (struct page) take 1/64 of any additional memory.
     let missing = less(wanted, available).0 * 65 / 64;

@@ -2,9 +2,9 @@
 //!
 //! The lab's CPU has no random number instruction, and for minutes nothing else provides entropy. Until the kernel
 //! considers its generator ready, every number drawn costs a hash: ext4, which draws one per inode, then takes some 5 %
-//! more instructions to create a file, and when that ends depends on timing (shown by `fsdyno why` with two CPU
-//! speeds). On a machine that has been up for a while the generator is ready, so it is made ready in the guest too:
-//! with the same bytes in every guest, because what it draws must be repeatable.
+//! more instructions to create a file, and the moment at which that ends depends on timing (shown by `fsdyno why` with
+//! two CPU speeds). On a machine that has been up for a while, the generator is ready, so it is made ready in the guest
+//! too: with the same bytes in every guest, because its output must be repeatable.
 
 use std::fs::File;
 use std::io;
@@ -24,7 +24,7 @@ struct PoolInfo {
 /// Credits the generator with entropy, so that it is ready.
 ///
 /// # Errors
-/// What the kernel reports; only root may do it.
+/// Errors from the kernel; only root may do this.
 pub fn credit() -> io::Result<()> {
     let info =
         PoolInfo { entropy_bits: 256, bytes: 32, seed: *b"the same seed in each lab guest!" };

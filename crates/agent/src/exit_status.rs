@@ -1,4 +1,4 @@
-//! The way in which a process ended.
+//! Exit statuses of child processes.
 
 use std::fmt;
 

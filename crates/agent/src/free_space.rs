@@ -38,7 +38,7 @@ impl FreeSpace {
     /// Checks that `needs` fit.
     ///
     /// # Errors
-    /// What does not fit, with the amounts needed and free.
+    /// If they do not fit, a message with the amounts needed and free.
     pub fn holds(&self, needs: &Needs) -> Result<(), String> {
         let hint = "make the work smaller with --set, or use a larger medium";
         if let Some(bytes) = self.bytes.filter(|bytes| *bytes < needs.bytes) {
@@ -70,33 +70,33 @@ pub fn allow_many_files() {
 mod tests {
     use super::*;
 
-    const ROOM: FreeSpace = FreeSpace { bytes: Some(Bytes(4096)), inodes: Some(10) };
+    const FREE: FreeSpace = FreeSpace { bytes: Some(Bytes(4096)), inodes: Some(10) };
 
     fn needs(bytes: u64, inodes: u64) -> Needs {
         Needs { bytes: Bytes(bytes), inodes, longest_name: 0 }
     }
 
     #[test]
-    fn what_fits_exactly_fits_and_one_more_does_not() {
-        assert_eq!(ROOM.holds(&needs(4096, 10)), Ok(()));
-        let text = ROOM.holds(&needs(4097, 10)).unwrap_err();
+    fn needs_up_to_the_free_space_fit_and_one_more_does_not() {
+        assert_eq!(FREE.holds(&needs(4096, 10)), Ok(()));
+        let text = FREE.holds(&needs(4097, 10)).unwrap_err();
         assert!(text.contains("of file data at once, but only 4 KiB are free"), "{text}");
-        let text = ROOM.holds(&needs(0, 11)).unwrap_err();
+        let text = FREE.holds(&needs(0, 11)).unwrap_err();
         assert!(text.contains("11 files and directories") && text.contains("10 free inodes"));
     }
 
     #[test]
     fn a_file_system_without_a_limit_refuses_nothing() {
-        let room = FreeSpace { bytes: None, inodes: None };
-        assert_eq!(room.holds(&needs(u64::MAX, u64::MAX)), Ok(()));
+        let free = FreeSpace { bytes: None, inodes: None };
+        assert_eq!(free.holds(&needs(u64::MAX, u64::MAX)), Ok(()));
     }
 
     #[test]
-    fn a_real_file_system_is_asked() {
+    fn the_free_space_of_a_real_file_system_is_read() {
         use std::os::fd::AsFd;
         let folder = std::fs::File::open(env!("CARGO_MANIFEST_DIR")).unwrap();
-        let room = FreeSpace::of(folder.as_fd()).unwrap();
-        assert_eq!(room.holds(&needs(0, 0)), Ok(()));
-        assert!(room.holds(&needs(u64::MAX, 0)).is_err(), "no disk is that large");
+        let free = FreeSpace::of(folder.as_fd()).unwrap();
+        assert_eq!(free.holds(&needs(0, 0)), Ok(()));
+        assert!(free.holds(&needs(u64::MAX, 0)).is_err(), "no disk is that large");
     }
 }

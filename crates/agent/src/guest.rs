@@ -1,8 +1,8 @@
 //! PID 1 of the lab's guest.
 //!
-//! It mounts the kernel's file systems, loads modules, starts the modelled disks' servers, lets a child
-//! run the trial, and watches that child against the virtual deadline. It cannot be killed and does
-//! not panic; whatever happens, a report is in the mailbox before the machine powers off.
+//! It mounts the kernel's file systems, loads modules, starts the modelled disks' servers, forks a child that runs the
+//! trial, and enforces the virtual deadline. It cannot be killed and does not panic: in every case, a report is in the
+//! mailbox before the machine powers off.
 
 use std::fs;
 use std::io;
@@ -39,7 +39,7 @@ pub fn guest() -> ! {
         eprintln!("fsdyno-agent --guest is for PID 1 of the lab's guest");
         std::process::exit(2);
     }
-    if let Err(error) = live() {
+    if let Err(error) = init() {
         eprintln!("fsdyno-agent: {error}");
     }
     loop {
@@ -50,7 +50,7 @@ pub fn guest() -> ! {
     }
 }
 
-fn live() -> io::Result<()> {
+fn init() -> io::Result<()> {
     for (kind, at) in [("proc", "/proc"), ("sysfs", "/sys"), ("devtmpfs", "/dev")] {
         rustix::mount::mount(kind, at, kind, MountFlags::empty(), None)?;
     }
@@ -61,14 +61,14 @@ fn live() -> io::Result<()> {
         Ok(()) => return Ok(()),
         Err(error) => failed(error.to_string()),
     };
-    put(mailbox, &report)
+    write_report(mailbox, &report)
 }
 
 fn failed(reason: String) -> AgentReport {
     AgentReport { outcome: Outcome::Failed, reason: Some(reason), ..AgentReport::default() }
 }
 
-fn put(mailbox: Mailbox<'static>, report: &AgentReport) -> io::Result<()> {
+fn write_report(mailbox: Mailbox<'static>, report: &AgentReport) -> io::Result<()> {
     trial::put_report(mailbox, report)
 }
 
@@ -85,7 +85,7 @@ fn boot_and_run(mailbox: Mailbox<'static>) -> io::Result<()> {
         Task::Recover => recover::run(&job, mailbox),
         _ => trial(&job, booted, mailbox),
     };
-    let child = process::fork(|| put(mailbox, &work()))?;
+    let child = process::fork(|| write_report(mailbox, &work()))?;
     watch(child, job.deadline, mailbox)
 }
 
@@ -98,7 +98,7 @@ fn trial(job: &Job, booted: Nanos, mailbox: Mailbox<'static>) -> AgentReport {
     if let Some(message) = kernel_log::fatal() {
         report.outcome = Outcome::Failed;
         let first = report.reason.take().map(|reason| format!("{reason}; ")).unwrap_or_default();
-        report.reason = Some(format!("{first}the guest's kernel said: {message}"));
+        report.reason = Some(format!("{first}message of the guest's kernel: {message}"));
     }
     report
 }
@@ -119,9 +119,9 @@ fn run(job: &Job, booted: Nanos, mailbox: Mailbox<'static>) -> io::Result<AgentR
     Ok(trial::run(job, &mut target, mailbox, input, sampler))
 }
 
-/// Stops a machine that is to be saved: between two instructions, always the same two. Everything before
-/// it is the same for every job; a machine that is not to be saved continues immediately, having
-/// executed the same instructions. A kernel without /dev/port (CONFIG_DEVPORT) continues too.
+/// Stops a machine that is to be saved, always between the same two instructions. The execution up to here is the same
+/// for every job; a machine that is not to be saved continues immediately, having executed the same instructions. A
+/// kernel without /dev/port (CONFIG_DEVPORT) continues too.
 fn stop_for_snapshot(mailbox: Mailbox<'static>) -> io::Result<()> {
     match fs::File::options().write(true).open("/dev/port") {
         Ok(ports) => {
@@ -137,7 +137,7 @@ fn stop_for_snapshot(mailbox: Mailbox<'static>) -> io::Result<()> {
 fn take_job(mailbox: Mailbox<'static>) -> io::Result<Job> {
     let text = mailbox.job().map_err(io::Error::other)?;
     if text.is_empty() {
-        // A machine that is saved has no job yet, and should not have come this far.
+        // A machine that is to be saved has no job yet, and should have been stopped before this point.
         return Err(io::Error::other(
             "this kernel has no /dev/port (CONFIG_DEVPORT), which --boot snapshot needs",
         ));
@@ -211,7 +211,7 @@ fn disks(job: &Job, lab: &FlatLab, mailbox: Mailbox<'static>) -> io::Result<Vec<
                     bytes: open_pci_memory(&layout::disk_pci(index))?,
                     log: open_pci_memory(layout::LOG_PCI)?,
                     data: data.take(),
-                    made: job.task == Task::RunPrepared,
+                    formatted: job.task == Task::RunPrepared,
                 };
                 let served = Served { spec: &spec, seed, partition, cpu: &lab.cpu };
                 let device = serve_disk::start(regions, served, shared, mailbox)?;
@@ -230,13 +230,13 @@ fn disks(job: &Job, lab: &FlatLab, mailbox: Mailbox<'static>) -> io::Result<Vec<
     Ok(disks)
 }
 
-/// Waits for the trial; the error states why the trial wrote no report itself.
+/// Waits for the trial; an error states why the trial wrote no report itself.
 fn watch(child: Pid, deadline: Nanos, mailbox: Mailbox<'static>) -> io::Result<()> {
     let end = fsdyno_engine::clock::now() + deadline;
     let mut stuck = Stuck::default();
     loop {
-        // The disks' servers and drivers are the trial's own children: when one fails, it sees I/O errors and
-        // reports them itself.
+        // The disks' servers and drivers are the trial's own children: when one of them fails, the trial gets I/O
+        // errors and reports them itself.
         if let Some(status) = process::ended(child)? {
             if mailbox.get(Word::ReportLength) > 0 {
                 return Ok(());
@@ -247,16 +247,16 @@ fn watch(child: Pid, deadline: Nanos, mailbox: Mailbox<'static>) -> io::Result<(
             )));
         }
         let now = fsdyno_engine::clock::now();
-        let left = end.since(now);
-        if left == Nanos(0) {
+        let remaining = end.since(now);
+        if remaining == Nanos(0) {
             return Err(io::Error::other(format!(
                 "not done within {deadline} of virtual time{}",
                 kernel_log::tail()
             )));
         }
-        if let Some(reason) = stuck.look(now, mailbox) {
+        if let Some(reason) = stuck.check(now, mailbox) {
             return Err(io::Error::other(format!("{reason}{}", kernel_log::tail())));
         }
-        wait_for_child_signal(left.min(stuck::CHECK_INTERVAL));
+        wait_for_child_signal(remaining.min(stuck::CHECK_INTERVAL));
     }
 }

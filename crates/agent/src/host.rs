@@ -55,8 +55,8 @@ fn begin(handover: &Handover) -> io::Result<()> {
     }
 }
 
-/// Stops the arrays on our devices. While our parent lives, it does this itself, after checking what is on them. An
-/// array on any other device is not ours, whatever its name.
+/// Stops the arrays on our devices, once our parent has ended; until then, the parent stops them itself, after checking
+/// their contents. An array on any other device is not ours, whatever its name.
 fn stop_arrays(held: &[HeldDevice]) {
     let members: Vec<PathBuf> = held.iter().map(|device| device.path().to_path_buf()).collect();
     for device in array::arrays_over(&members) {
@@ -114,7 +114,8 @@ fn formatted(
     let disks = disks.collect::<io::Result<Vec<_>>>()?;
     let array = handover.array.as_deref().map(name_of).transpose()?;
     let formatted = Formatted::new(filesystem, job.seed, disks, plan.raid, None, mount_point()?);
-    let uuids = handover.uuids.ok_or_else(|| io::Error::other("nothing to draw UUIDs from"))?;
+    let uuids =
+        handover.uuids.ok_or_else(|| io::Error::other("the handover has no seed for UUIDs"))?;
     Ok(formatted.for_host(array, uuids, held.clone()))
 }
 
@@ -144,10 +145,10 @@ fn take(fd: RawFd) -> io::Result<OwnedFd> {
     if fd <= 2 {
         return Err(io::Error::new(io::ErrorKind::InvalidInput, format!("no descriptor {fd}")));
     }
-    // SAFETY: F_GETFD only asks whether the number is an open descriptor.
+    // SAFETY: F_GETFD only checks whether the number is an open descriptor.
     if unsafe { libc::fcntl(fd, libc::F_GETFD) } < 0 {
         return Err(io::Error::last_os_error());
     }
-    // SAFETY: it is open, the parent handed it over by number, and nothing else in this process owns it.
+    // SAFETY: the descriptor is open, the parent handed it over by number, and nothing else in this process owns it.
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }

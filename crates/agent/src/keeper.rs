@@ -1,4 +1,4 @@
-//! Runs a trial that has its own mounts and processes so that nothing is left behind however it ends.
+//! Runs a trial that has its own mounts and processes, such that none of them remains, however it ends.
 //!
 //! The work is done by PID 1 of a PID namespace, in a private mount namespace: when it ends, the kernel kills every
 //! process that it started, and its mounts disappear with the namespace. The process that waits for it, the keeper,
@@ -17,13 +17,13 @@ use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 use crate::exit_status::ExitStatus;
 use crate::process;
 
-/// Runs `work` until it ends or our parent does; in the second case, calls `last` afterwards.
+/// Runs `work` until it ends or our parent does; in the second case, calls `clean_up` afterwards.
 ///
 /// # Errors
-/// What the kernel refuses, and how the work ended if it did not succeed.
+/// Errors from the kernel; the exit status of the work, if it failed.
 pub fn run_until_parent_ends(
     work: impl FnOnce() -> io::Result<()>,
-    last: impl FnOnce(),
+    clean_up: impl FnOnce(),
 ) -> io::Result<()> {
     watch_for_signals()?;
     let parent = rustix::process::getppid();
@@ -50,12 +50,12 @@ pub fn run_until_parent_ends(
         rustix::mount::mount_change("/", private)?;
         work()
     })?;
-    // Children created from now on, such as those of `last`, are in the old namespace again.
+    // Children created from now on, such as those of `clean_up`, are in the old namespace again.
     move_into_link_name_space(own_namespace.as_fd(), Some(LinkNameSpaceType::ProcessID))?;
     let outcome = wait(child);
     drop(keeper_end);
     if rustix::process::getppid() != parent {
-        last();
+        clean_up();
     }
     match outcome? {
         ExitStatus::SUCCESS => Ok(()),
@@ -79,7 +79,7 @@ fn wait(child: Pid) -> io::Result<ExitStatus> {
 }
 
 fn unshare(flags: libc::c_int) -> io::Result<()> {
-    // SAFETY: takes a number; this process has one thread, and no other thread relies on what it leaves.
+    // SAFETY: takes a number; this process has one thread, and no other thread relies on the namespace that it leaves.
     check(unsafe { libc::unshare(flags) }).map(drop)
 }
 
@@ -131,7 +131,7 @@ mod tests {
     #[test]
     fn a_keeper_whose_parent_is_killed_ends_the_work_and_cleans_up() {
         if !rustix::process::geteuid().is_root() {
-            return println!("skipped: it takes root");
+            return println!("skipped: requires root");
         }
         let folder = tempfile::tempdir().unwrap();
         let (start_marker, lock_file, end_marker) =
@@ -148,9 +148,9 @@ mod tests {
                 sleep_forever()
             };
             // The work has ended by then, because its lock is free.
-            let last =
+            let clean_up =
                 || drop(lock_exclusively(&lock_file).map(|_| std::fs::write(&end_marker, "")));
-            process::fork(|| run_until_parent_ends(work, last))?;
+            process::fork(|| run_until_parent_ends(work, clean_up))?;
             sleep_forever()
         })
         .unwrap();

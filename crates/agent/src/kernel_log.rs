@@ -47,7 +47,7 @@ fn messages() -> Vec<String> {
     lines
 }
 
-/// Returns the first message that makes the trial worthless.
+/// Returns the first message that invalidates the trial.
 pub fn fatal() -> Option<String> {
     messages().into_iter().find(|line| is_fatal(line))
 }
@@ -66,7 +66,8 @@ fn is_fatal(line: &str) -> bool {
 pub fn tail() -> String {
     let lines = messages();
     let cause = lines.iter().find(|line| is_fatal(line));
-    let cause = cause.map(|line| format!("; the guest's kernel said: {line}")).unwrap_or_default();
+    let cause =
+        cause.map(|line| format!("; message of the guest's kernel: {line}")).unwrap_or_default();
     let last = &lines[lines.len().saturating_sub(TAIL)..];
     if last.is_empty() {
         cause
@@ -75,7 +76,7 @@ pub fn tail() -> String {
     }
 }
 
-/// Returns the last message in parentheses, for an error whose reason only the kernel knows.
+/// Returns the last message in parentheses, for an error whose reason only the kernel log states.
 pub fn hint() -> String {
     messages().last().map(|line| format!(" (kernel: {line})")).unwrap_or_default()
 }
@@ -85,7 +86,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_slow_flush_is_no_stuck_request_and_a_hanging_one_is() {
+    fn a_slow_flush_does_not_count_as_stuck_and_a_hanging_one_does() {
         let line = |n| {
             format!(
                 "block nbd0: Possible stuck request 0: control (flush@0,0B). Runtime {n} seconds"

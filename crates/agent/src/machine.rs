@@ -23,7 +23,7 @@ const SYSCTLS: &[&str] = &[
     "vm.vfs_cache_pressure",
 ];
 
-/// Describes, for a CPU faster than QEMU's clock allows, which times do not follow the guest's own, slower clock.
+/// Describes the times that do not follow the guest's own, slower clock, for a CPU faster than QEMU's clock allows.
 pub fn not_scaled(cpu: &CpuPlan) -> Option<String> {
     (cpu.processor().is_none() && cpu.instructions_per_us_of_own_clock().is_some()).then(|| {
         format!(

@@ -37,7 +37,7 @@ fn parse(handover: &OsString) -> serde_json::Result<Handover> {
     serde_json::from_slice(handover.as_encoded_bytes())
 }
 
-fn refuse(why: &str) -> ExitCode {
-    eprintln!("{NAME}: {why}");
+fn refuse(reason: &str) -> ExitCode {
+    eprintln!("{NAME}: {reason}");
     ExitCode::from(2)
 }

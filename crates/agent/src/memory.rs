@@ -12,7 +12,7 @@ use fsdyno_record::Bytes;
 use fsdyno_workload::Input;
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap, mmap_anonymous};
 
-/// Size of the part of a region that is mapped at a time. Page tables cost the guest 1/512 of what is mapped (lab.md),
+/// Size of the part of a region that is mapped at a time. Page tables cost the guest 1/512 of the mapped size (lab.md),
 /// so only windows in use are mapped.
 const WINDOW: u64 = 16 << 20;
 

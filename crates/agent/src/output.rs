@@ -1,4 +1,4 @@
-//! Captures the output of child processes: keeps only its end, however long it is.
+//! Captures the last part of the output of child processes, however long the output is.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -218,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn a_writer_never_waits_and_its_last_bytes_are_there_at_once() {
+    fn a_writer_never_waits_and_its_last_bytes_are_available_immediately() {
         let (writer, tail) = OutputTail::start().unwrap();
         let mut writer = File::from(writer);
         // Far more than a pipe holds.
@@ -239,7 +239,7 @@ mod tests {
     #[test]
     fn the_reader_is_not_one_of_our_threads_and_ends_with_the_last_writer() {
         let threads = || std::fs::read_dir("/proc/self/task").unwrap().count();
-        // Other tests have threads that come and go: at least one try has to find no more of them than before.
+        // Other tests start and end threads: in at least one attempt, the number of threads must not have grown.
         let no_new_thread = (0..100).any(|_| {
             let before = threads();
             let tail = OutputTail::start().unwrap();

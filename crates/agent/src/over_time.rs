@@ -1,4 +1,4 @@
-//! Merges what the engine counted and what the sampler saw in a phase into intervals of equal length.
+//! Merges the engine's counts and the sampler's values of a phase into intervals of equal length.
 
 use fsdyno_engine::{Gauge, Timeline};
 use fsdyno_record::Nanos;
@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn ops_end_with_the_last_call_and_the_rest_ends_with_the_stamp() {
+    fn ops_end_with_the_last_call_and_sampled_values_end_with_the_last_stamp() {
         let samples = [[10, 0, 1000], [20, 5, 1100], [30, 5, 1300], [9, 9, 9999]];
         let phase_samples = phase_samples(&samples, Some(400));
         let series =
@@ -135,8 +135,8 @@ mod tests {
             series("stat", &timeline(25), Nanos(85 * MS), Some(phase_samples(&[], None))).unwrap();
         assert!(short_series.device_written_bytes.is_empty());
         assert_eq!(short_series.dirty_bytes, [0, 0, 0], "no sample, and clean at the end");
-        for seen in [None, Some(phase_samples(&[], Some(400)))] {
-            let ops_only = series("stat", &timeline(25), Nanos(25 * MS), seen).unwrap();
+        for samples in [None, Some(phase_samples(&[], Some(400)))] {
+            let ops_only = series("stat", &timeline(25), Nanos(25 * MS), samples).unwrap();
             assert_eq!((ops_only.interval_ns, ops_only.ops.len()), (MIN_INTERVAL, 3));
             assert!(ops_only.dirty_bytes.is_empty() && ops_only.device_written_bytes.is_empty());
         }
@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn a_sync_that_takes_long_makes_the_intervals_longer_and_loses_no_op() {
+    fn a_long_sync_makes_the_intervals_longer_and_loses_no_op() {
         let series = series("create", &timeline(100), Nanos(10_000 * MS), None).unwrap();
         assert_eq!((series.interval_ns.0 / MS, series.ops.len()), (40, 250));
         assert_eq!(series.ops[..3], [40, 40, 20]);

@@ -28,7 +28,7 @@ pub fn fork(work: impl FnOnce() -> io::Result<()>) -> io::Result<Pid> {
             // SAFETY: ends this process immediately; exit handlers belong to the parent.
             unsafe { libc::_exit(code) }
         }
-        pid => Pid::from_raw(pid).ok_or_else(|| io::Error::other("fork gave no pid")),
+        pid => Pid::from_raw(pid).ok_or_else(|| io::Error::other("fork returned no pid")),
     }
 }
 
@@ -38,15 +38,16 @@ const SERVER_PRIORITY: i32 = 50;
 /// Stack size of a process started by [`spawn_sharing_memory`]. A disk's server uses 20 KiB of it.
 const STACK: usize = 256 << 10;
 
-/// Starts a process that runs `work` in this process's own memory, and exits like one started by [`fork`]. It gets the
-/// descriptors in `given` and the standard streams, in its own table, under the same numbers; those in `given` are
-/// closed here once it has started, and `work` must own them. It has its own pid and CPU time, but a switch between
-/// it and this process switches no address space; on an emulated processor, such a switch costs all translated code.
+/// Starts a process that runs `work` in this process's own memory, and exits like one started by [`fork`]. Its own
+/// descriptor table contains the descriptors in `fds` and the standard streams, under the same numbers; those in `fds`
+/// are closed here once it has started, and `work` must own them. It has its own pid and CPU time, but a context switch
+/// between it and this process does not switch the address space; on an emulated processor, such a switch would discard
+/// all translated code.
 ///
 /// # Errors
 /// Errors from starting a thread, unshare(2), close_range(2) or clone(2).
 pub fn spawn_sharing_memory(
-    given: &[RawFd],
+    fds: &[RawFd],
     work: impl FnOnce() -> io::Result<()> + Send + 'static,
 ) -> io::Result<Pid> {
     let (started, pid) = mpsc::channel();
@@ -58,9 +59,9 @@ pub fn spawn_sharing_memory(
     };
     // clone(2) gives the child the thread-local storage of the calling thread. Therefore a dedicated thread calls it,
     // and because of CLONE_VFORK that thread sleeps in the kernel as long as the child lives.
-    let kept_fds = given.to_vec();
+    let kept_fds = fds.to_vec();
     let sleep_in_clone = move || {
-        // It is never dropped here: the child closes what it owns, or we do so below.
+        // It is never dropped here: the child closes the descriptors that it owns, or we do so below.
         let work = Box::into_raw(Box::new(Box::new(work) as Work));
         // If this thread shared our table, the kernel would count references in each call that takes a descriptor, as
         // long as the thread sleeps, and thus in the measured trial.
@@ -86,9 +87,11 @@ pub fn spawn_sharing_memory(
         }
     };
     thread::Builder::new().name(SLEEPER.into()).stack_size(STACK).spawn(sleep_in_clone)?;
-    let started = pid.recv().map_err(|_| io::Error::other("a child in our memory was not started"));
-    for fd in given {
-        // SAFETY: `work` owned it and was given to the child, whose table has its own copy; nothing else here owns it.
+    let started = pid
+        .recv()
+        .map_err(|_| io::Error::other("a process that shares our memory was not started"));
+    for fd in fds {
+        // SAFETY: `work` owned it and was passed to the child, whose table has its own copy; nothing else here owns it.
         unsafe { libc::close(*fd) };
     }
     started?
@@ -236,11 +239,11 @@ pub fn ended(pid: Pid) -> io::Result<Option<ExitStatus>> {
 ///
 /// # Errors
 /// Errors from the kernel.
-pub fn never_kill_for_memory() -> io::Result<()> {
+pub fn exempt_from_oom_killer() -> io::Result<()> {
     fs::write("/proc/self/oom_score_adj", "-1000")
 }
 
-/// Makes this process one that the guest's write-back can wait for: all its memory is resident and locked, its
+/// Makes it safe for the guest's write-back to wait for this process: all its memory is resident and locked, its
 /// allocations start no write-back, it runs before everything else, it is never killed when memory runs out, and its
 /// sleeps are exact. Memory mapped later is not locked: it may belong to another process that shares this memory, such
 /// as the stacks of a trial's threads.
@@ -248,20 +251,20 @@ pub fn never_kill_for_memory() -> io::Result<()> {
 /// # Errors
 /// Errors from the kernel.
 pub fn never_wait_for_memory() -> io::Result<()> {
-    never_kill_for_memory()?;
+    exempt_from_oom_killer()?;
     // SAFETY: plain system calls on this process, which take only numbers.
     unsafe {
         check(libc::prctl(PR_SET_IO_FLUSHER, 1, 0, 0, 0))?;
         check(libc::mlockall(libc::MCL_CURRENT))?;
     }
-    run_first(SERVER_PRIORITY)
+    set_realtime_priority(SERVER_PRIORITY)
 }
 
 /// Gives this process a real-time priority, with exact sleeps.
 ///
 /// # Errors
 /// Errors from the kernel.
-pub fn run_first(priority: i32) -> io::Result<()> {
+pub fn set_realtime_priority(priority: i32) -> io::Result<()> {
     let fifo = libc::sched_param { sched_priority: priority };
     // SAFETY: plain system calls on this process; the only pointer is to a live struct.
     unsafe {
@@ -313,32 +316,32 @@ mod tests {
             assert!(output.status.success() && text.contains("1 passed"), "{text}");
             return;
         }
-        let not_given = File::open("/dev/null").unwrap();
+        let not_passed = File::open("/dev/null").unwrap();
         let (mut socket, child_socket) = UnixStream::pair().unwrap();
         socket.set_read_timeout(Some(std::time::Duration::from_secs(30))).unwrap();
         let (second, number) = (File::open("/dev/zero").unwrap(), child_socket.as_raw_fd());
-        let given = [second.as_raw_fd(), number];
-        let child = spawn_sharing_memory(&given, move || {
+        let fds = [second.as_raw_fd(), number];
+        let child = spawn_sharing_memory(&fds, move || {
             let mut byte = [0];
             (&child_socket).read_exact(&mut byte)?;
             drop(second);
             Ok(())
         })
         .unwrap();
-        let mut sorted = given;
+        let mut sorted = fds;
         sorted.sort_unstable();
         let child_folder = Path::new("/proc").join(child.as_raw_nonzero().to_string());
         assert_eq!(open_descriptors(&child_folder), sorted);
         let own_folder = Path::new("/proc/thread-self");
         let own_descriptors = open_descriptors(own_folder);
         assert!(
-            own_descriptors.contains(&not_given.as_raw_fd())
+            own_descriptors.contains(&not_passed.as_raw_fd())
                 && own_descriptors.contains(&socket.as_raw_fd())
         );
         // What we open next may get the same number.
         let target_of =
             |folder: &Path, fd: RawFd| fs::read_link(folder.join("fd").join(fd.to_string())).ok();
-        assert!(given.iter().all(|fd| target_of(&child_folder, *fd).is_some()
+        assert!(fds.iter().all(|fd| target_of(&child_folder, *fd).is_some()
             && target_of(own_folder, *fd) != target_of(&child_folder, *fd)));
         // The sleeping thread has its own table, with nothing of ours.
         let tasks: Vec<_> = fs::read_dir("/proc/self/task").unwrap().flatten().collect();
@@ -365,7 +368,7 @@ mod tests {
             close_all_but(kept.as_fd())?;
             let is_open = |fd: RawFd| Path::new("/proc/self/fd").join(fd.to_string()).exists();
             let is_expected = is_open(kept.as_raw_fd()) && !is_open(other.as_raw_fd());
-            if is_expected { Ok(()) } else { Err(io::Error::other("not so")) }
+            if is_expected { Ok(()) } else { Err(io::Error::other("unexpected descriptors")) }
         })
         .unwrap();
         let status = waitpid(Some(child), WaitOptions::empty()).unwrap().unwrap().1;

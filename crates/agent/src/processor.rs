@@ -30,10 +30,10 @@ enum Command {
 const PROBE: u64 = 0;
 
 #[cfg(target_arch = "x86_64")]
-fn ask(command: u64) -> u64 {
+fn execute(command: u64) -> u64 {
     let mut word = command;
-    // The jump ends a block of translated code, so that the NOP starts a new one; the NOP's displacement is what the
-    // plugin recognizes.
+    // The jump ends a block of translated code, so that the NOP starts a new one; the plugin recognizes the NOP by its
+    // displacement.
     // SAFETY: a long NOP has no effect. The plugin replaces the register's value, which is declared as output.
     unsafe {
         std::arch::asm!(
@@ -48,7 +48,7 @@ fn ask(command: u64) -> u64 {
 
 /// Unused: the lab's guests are x86-64.
 #[cfg(not(target_arch = "x86_64"))]
-fn ask(command: u64) -> u64 {
+fn execute(command: u64) -> u64 {
     command
 }
 
@@ -57,18 +57,18 @@ fn ask(command: u64) -> u64 {
 /// # Errors
 /// A QEMU without the model.
 pub fn start(counting: bool) -> io::Result<()> {
-    if ask(PROBE) != 1 {
+    if execute(PROBE) != 1 {
         return Err(io::Error::other(
             "the processor model is not loaded in this QEMU; use --cpu 1",
         ));
     }
-    ask(Command::Start as u64);
+    execute(Command::Start as u64);
     if counting {
-        ask(Command::ThreadBegin as u64);
+        execute(Command::ThreadBegin as u64);
         for _ in 0..200 {
             let _ = rustix::process::getppid();
         }
-        ask(Command::ThreadEnd as u64);
+        execute(Command::ThreadEnd as u64);
     }
     Ok(())
 }
@@ -77,7 +77,7 @@ pub fn start(counting: bool) -> io::Result<()> {
 /// real machine executes it. Its instructions still advance virtual time. Without a model, this only runs `work`.
 pub fn free_of_charge<T>(work: impl FnOnce() -> T) -> T {
     let send = |command: Command| {
-        ask(command as u64);
+        execute(command as u64);
         // The model identifies a thread by the kernel stack of its next system call.
         let _ = rustix::process::getppid();
     };
@@ -92,8 +92,8 @@ pub fn counts(counting: bool) -> ProcessorCounts {
     let names = EVENTS.iter().copied().chain(counting.then_some("instructions"));
     let events = names
         .enumerate()
-        .map(|(index, name)| (name.to_string(), ask(Command::Count as u64 + index as u64)));
-    ProcessorCounts { charged: ask(Command::Charged as u64), events: events.collect() }
+        .map(|(index, name)| (name.to_string(), execute(Command::Count as u64 + index as u64)));
+    ProcessorCounts { charged: execute(Command::Charged as u64), events: events.collect() }
 }
 
 /// Returns the counts between two readings; `None` without a model.

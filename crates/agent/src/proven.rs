@@ -1,5 +1,5 @@
-//! Devices of this host that the venue holds for us: they are held here too as long as anything may write to them, and
-//! it is checked that their names still refer to them.
+//! Devices of this host that the venue holds open for us. They are also held open here as long as any process may write
+//! to them, and it is checked that their names still refer to them.
 //!
 //! A loop device disappears with its last user, and its number may then be reused by any process. Because the keeper
 //! and the trial have it open too, it stays until both have ended, whatever happens to the venue.
@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{FileType, Stat, fstat, major, minor, stat};
 use rustix::io::{FdFlags, fcntl_setfd};
 
-/// A device that is held.
+/// A device that is held open.
 #[derive(Debug)]
 pub struct HeldDevice {
     fd: OwnedFd,
@@ -38,7 +38,7 @@ impl HeldDevice {
     /// Checks that the name still refers to the held device, or to a partition of the same drive.
     ///
     /// # Errors
-    /// What the name refers to instead.
+    /// If the name refers to another device.
     pub fn prove(&self) -> io::Result<()> {
         let (held, named) = (fstat(&self.fd)?, stat(&self.path)?);
         let is_block = |stat: &Stat| FileType::from_raw_mode(stat.st_mode) == FileType::BlockDevice;

@@ -2,8 +2,8 @@
 //!
 //! The sampler is a separate process, so that its CPU time is not part of the trial's. It is not a thread: in a process
 //! with two threads, which share a descriptor table, the kernel counts references in each call that takes a descriptor,
-//! and that would be measured. It starts before the trial has files or mounts, holds none, and does nothing between
-//! phases. In the lab, it runs before everything except the disks' servers.
+//! and the cost of that would be measured. It starts before the trial has files or mounts, holds none, and does nothing
+//! between phases. In the lab, it runs before everything except the disks' servers.
 //!
 //! It reads /proc/vmstat rather than /proc/meminfo: the kernel produces it line by line, and the two lines needed are
 //! in its first third.
@@ -73,7 +73,7 @@ impl Sampler {
             }
             process::close_all_but(sampler_socket.as_fd())?;
             if in_guest {
-                process::run_first(SAMPLER_PRIORITY)?;
+                process::set_realtime_priority(SAMPLER_PRIORITY)?;
             }
             processor::free_of_charge(|| serve(&sampler_socket, phase_start, mailbox))
         })?;
@@ -114,7 +114,7 @@ impl Sampler {
         let mut words = bytes.chunks_exact(8).filter_map(|word| word.try_into().ok());
         let mut next = || words.next().map(u64::from_le_bytes);
         let (Some(interval), Some(written_before)) = (next(), next()) else {
-            return Err(io::Error::other("the sampler said nothing"));
+            return Err(io::Error::other("the sampler returned no samples"));
         };
         let mut samples = Vec::new();
         while let (Some(dirty), Some(writeback), Some(written)) = (next(), next(), next()) {

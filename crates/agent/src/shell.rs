@@ -44,7 +44,7 @@ pub struct CommandResult {
 /// process that it leaves running.
 ///
 /// # Errors
-/// What the kernel refuses, such as starting the shell.
+/// Errors from the kernel, for example when the shell is started.
 pub fn run(line: &str, root: BorrowedFd<'_>, umask: Mode) -> io::Result<CommandResult> {
     // Makes orphaned descendants children of this process.
     rustix::process::set_child_subreaper(Some(rustix::process::getpid()))?;

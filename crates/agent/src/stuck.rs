@@ -38,7 +38,7 @@ const PROGRESS_WORDS: [Word; 5] =
 /// The findings since the last progress.
 #[derive(Debug, Default)]
 pub struct Stuck {
-    signs: [u64; PROGRESS_WORDS.len()],
+    counters: [u64; PROGRESS_WORDS.len()],
     first: Option<FirstCheck>,
 }
 
@@ -76,21 +76,21 @@ impl Task {
 
 impl Stuck {
     /// Checks for progress; if the guest is stuck, returns the reason with what each thread waits for.
-    pub fn look(&mut self, now: Nanos, mailbox: Mailbox<'_>) -> Option<String> {
-        let signs = PROGRESS_WORDS.map(|word| mailbox.get(word));
-        self.step(now, signs, || (tasks(), idle())).map(|tasks| waiting(&tasks))
+    pub fn check(&mut self, now: Nanos, mailbox: Mailbox<'_>) -> Option<String> {
+        let counters = PROGRESS_WORDS.map(|word| mailbox.get(word));
+        self.step(now, counters, || (tasks(), idle())).map(|tasks| waiting(&tasks))
     }
 
-    /// Compares the signs of progress; without progress, examines all threads and the processor's idle time.
-    /// Returns the threads if the guest is stuck.
+    /// Compares the counters with those of the previous check; without progress, examines all threads and the
+    /// processor's idle time. Returns the threads if the guest is stuck.
     fn step(
         &mut self,
         now: Nanos,
-        signs: [u64; PROGRESS_WORDS.len()],
+        counters: [u64; PROGRESS_WORDS.len()],
         machine: impl FnOnce() -> (Vec<Task>, Nanos),
     ) -> Option<Vec<Task>> {
-        if signs != self.signs {
-            *self = Stuck { signs, first: None };
+        if counters != self.counters {
+            *self = Stuck { counters, first: None };
             return None;
         }
         let (tasks, idle) = machine();
@@ -197,7 +197,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_line_of_stat_is_read_whatever_the_name() {
+    fn a_line_of_stat_is_parsed_whatever_the_name() {
         let stat = "77 (reis) D (0)) D 2 0 0 0 -1 69238848 0 0";
         let found = task(stat).unwrap();
         assert_eq!((found.id, found.name.as_str(), found.state), (77, "reis) D (0)", 'D'));
@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stack_is_its_functions() {
+    fn the_functions_of_a_stack_are_listed_without_offsets() {
         let stack = "[<0>] io_schedule+0x46/0x80\n[<0>] wait_on_bit_io\n";
         assert_eq!(functions(stack), ["io_schedule", "wait_on_bit_io"]);
     }
@@ -232,17 +232,17 @@ mod tests {
     ) -> Option<u64> {
         let mut stuck = Stuck::default();
         (1..60).find(|minute| {
-            let (signs, state, idle) = machine(*minute);
+            let (counters, state, idle) = machine(*minute);
             let machine_state =
                 || (single_task(state, "io_schedule"), Nanos(idle * CHECK_INTERVAL.0 / 100));
-            stuck.step(Nanos(minute * CHECK_INTERVAL.0), signs, machine_state).is_some()
+            stuck.step(Nanos(minute * CHECK_INTERVAL.0), counters, machine_state).is_some()
         })
     }
 
     #[test]
     fn only_an_idle_guest_in_which_a_task_always_waits_is_stuck() {
         let constant = [1; PROGRESS_WORDS.len()];
-        // The first check sees the signs for the first time, the second that they do not change.
+        // The first check records the counters; the second finds them unchanged.
         assert_eq!(stuck_after(|minute| (constant, 'D', 100 * minute)), Some(7));
         assert_eq!(stuck_after(|minute| (constant, 'D', 20 * minute)), None, "it computes");
         assert_eq!(stuck_after(|minute| (constant, 'S', 100 * minute)), None, "it sleeps");
@@ -279,7 +279,7 @@ mod tests {
             match libc::fork() {
                 0 => {
                     let parent = libc::getpid();
-                    #[expect(deprecated, reason = "a vfork is what is tested")]
+                    #[expect(deprecated, reason = "the test needs a vfork")]
                     if libc::vfork() == 0 {
                         libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
                         // The parent may be dead by now; then no signal comes, and descriptors of tests that run at the

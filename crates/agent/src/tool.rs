@@ -20,7 +20,7 @@ impl ToolResult {
     /// Returns `Ok` if it succeeded.
     ///
     /// # Errors
-    /// The command, how it ended, and its last lines.
+    /// If it failed, a message with the command, its exit code and its last lines.
     pub fn check(&self, argv: &[String]) -> io::Result<()> {
         if self.exit == Some(0) {
             return Ok(());

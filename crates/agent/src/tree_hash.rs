@@ -24,7 +24,7 @@ const DIGITS: usize = 16;
 
 /// The walk of a tree.
 struct Walk<'a> {
-    beat: &'a mut dyn FnMut(),
+    on_progress: &'a mut dyn FnMut(),
     /// The number of each inode with several links, in the order of their first names.
     links: HashMap<(u64, u64), u64>,
     /// Hashes of the entries of the first and the second level.
@@ -38,13 +38,13 @@ struct Hashes {
     whole: String,
 }
 
-/// Returns the hash of the tree below `root`, without `root` itself. `beat` is called for each entry.
+/// Returns the hash of the tree below `root`, without `root` itself. `on_progress` is called for each entry.
 ///
 /// # Errors
 /// An entry that cannot be read.
-pub fn hash(root: BorrowedFd<'_>, beat: &mut dyn FnMut()) -> io::Result<TreeReport> {
+pub fn hash(root: BorrowedFd<'_>, on_progress: &mut dyn FnMut()) -> io::Result<TreeReport> {
     let (links, parts) = (HashMap::new(), [BTreeMap::new(), BTreeMap::new()]);
-    let mut walk = Walk { beat, links, parts, report: TreeReport::default() };
+    let mut walk = Walk { on_progress, links, parts, report: TreeReport::default() };
     let hashes = walk.directory(root, b"")?;
     let Walk { parts: [first, second], report, .. } = walk;
     let parts = select_parts(first, second);
@@ -52,7 +52,7 @@ pub fn hash(root: BorrowedFd<'_>, beat: &mut dyn FnMut()) -> io::Result<TreeRepo
 }
 
 /// Selects the entries of the first level, and from the second level those of the smallest directories: files in large
-/// directories tend to differ together, while small directories hold files that a program keeps for itself.
+/// directories tend to differ together, while small directories hold private files of a program.
 fn select_parts(
     mut first: BTreeMap<String, String>,
     second: BTreeMap<String, String>,
@@ -90,7 +90,7 @@ impl Walk<'_> {
         names.sort_unstable();
         let (mut shape, mut whole) = (Hash::default(), Hash::default());
         for name in names {
-            (self.beat)();
+            (self.on_progress)();
             let mut entry_path = path.to_vec();
             entry_path.extend_from_slice(name.to_bytes());
             let hashes = self.entry(dir, name, &entry_path)?;
@@ -175,7 +175,7 @@ impl Walk<'_> {
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(error) => return Err(error),
             }
-            (self.beat)();
+            (self.on_progress)();
         }
     }
 }
@@ -217,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn other_contents_change_the_whole_hash_and_that_of_their_part_alone() {
+    fn other_contents_change_the_whole_hash_and_those_of_their_parts_only() {
         let original = hash_changed_tree(|_| {});
         let changed =
             hash_changed_tree(|folder| fs::write(folder.join("d/e/deep"), b"peed").unwrap());

@@ -38,13 +38,13 @@ mod replay;
 const MAX_START_DELAY: Nanos = Nanos(30_000_000_000);
 
 /// The first phase starts relative to a multiple of this on the guest's clock: a full minute. However long boot, mkfs
-/// and mount took, and wherever the disk was made, the platter is then at the same angle at the first phase in every
-/// trial with the same seed; a shift of one millisecond turns it by 43 degrees at 7200 rpm.
+/// and mount took, and wherever the disk was formatted, the platter is then at the same angle at the first phase in
+/// every trial with the same seed; a shift of one millisecond turns it by 43 degrees at 7200 rpm.
 const START_GRID: Nanos = Nanos(60_000_000_000);
 
 /// The earliest time, on the guest's clock, at which a guest in virtual time mounts a trial's file system. ReiserFS
-/// assumes that a transaction which began in second 0 after boot has not begun, so it would compute its age differently
-/// than in every later mount; only a guest resumed from a snapshot is that early.
+/// treats a transaction that began in second 0 after boot as not begun, so it would compute its age differently from
+/// every later mount; only a guest resumed from a snapshot is that early.
 const FIRST_MOUNT: Nanos = Nanos(2_000_000_000);
 
 /// The description of the attempted action in error messages of the sampler.
@@ -83,8 +83,8 @@ pub fn run(
     let mut result = trial.run();
     if let Some(error) = trial.target.device_error() {
         result = Err(format!(
-            "the lab ran out of room for the modelled disk's bytes ({error}): the file system wrote \
-             more than 14 GiB and twice what the workload needs; take fewer or smaller files (--set), \
+            "the lab ran out of space for the modelled disk's bytes ({error}): the file system wrote \
+             more than 14 GiB and twice what the workload needs; use fewer or smaller files (--set), \
              or a file system with less write overhead"
         ));
     }
@@ -129,7 +129,7 @@ fn failed(action: &str) -> impl FnOnce(io::Error) -> String + '_ {
     move |error| format!("{action}: {error}")
 }
 
-/// Describes a phase that failed, with what a user can do about it.
+/// Describes a phase that failed, with a hint for the user.
 fn failure(phase: &str, error: &PhaseError) -> String {
     let hint = error.hint().map(|hint| format!("; {hint}")).unwrap_or_default();
     format!("phase {phase}: {error}{hint}")
@@ -148,7 +148,7 @@ struct Trial<'a> {
     device: Option<(CString, Vec<u8>)>,
     /// The log of the times at which ops returned, if there is one.
     acks: Option<AckLog>,
-    /// For each phase so far, what each rank has done.
+    /// For each phase so far, the amount of work that each rank has done.
     done: Vec<Vec<u64>>,
     sampler: Option<Sampler>,
     series: Vec<PhaseSeries>,
@@ -175,7 +175,7 @@ impl Trial<'_> {
         self.prepare_replay(workload.as_ref())?;
         let phases = workload.phases();
         self.announce(workload.as_ref(), &phases);
-        self.ready_issuer()?;
+        self.prepare_issuer()?;
         self.acks =
             acks::open_log(self.job, workload.as_ref()).map_err(failed("the log of ops"))?;
         self.prepare()?;
@@ -192,7 +192,7 @@ impl Trial<'_> {
         }
         self.prefill(workload.as_ref())?;
         if self.acks.is_some() {
-            // A power cut must undo neither the tree's root nor what the first phase finds.
+            // A power cut must undo neither the tree's root nor the initial files of the first phase.
             self.target.sync().map_err(failed("syncfs"))?;
             self.target.flush_device().map_err(failed("flush the device"))?;
         }
@@ -244,13 +244,13 @@ impl Trial<'_> {
         self.target.set_timed(false);
         let mailbox = self.mailbox;
         mailbox.set(Word::OpsDone, 0);
-        let mut beat = |done: u64, all: u64| {
+        let mut on_progress = |done: u64, all: u64| {
             mailbox.set(Word::OpsTotal, all);
             mailbox.set(Word::OpsDone, done.min(all));
             mailbox.set(Word::Now, clock::now().0);
         };
         let (aged, elapsed_ns) =
-            elapsed(|| age::age(&plan, self.job.seed, self.target.root(), &mut beat));
+            elapsed(|| age::age(&plan, self.job.seed, self.target.root(), &mut on_progress));
         self.conditions.aged = Some(aged.map_err(failed("age the file system"))?);
         if let Some(setup) = &mut self.measured.setup {
             setup.age_ns = Some(elapsed_ns);
@@ -258,14 +258,14 @@ impl Trial<'_> {
         Ok(())
     }
 
-    /// Counts the files that ageing left, after everything measured.
+    /// Counts the aged files, after all measurements.
     fn count_aged(&mut self) -> Result<(), String> {
         if self.job.plan.age().is_none() {
             return Ok(());
         }
         let mailbox = self.mailbox;
-        let mut beat = || mailbox.set(Word::Now, clock::now().0);
-        self.untimed(|target| age::count(target.root(), &mut beat)).map_err(failed("verify"))
+        let mut on_progress = || mailbox.set(Word::Now, clock::now().0);
+        self.untimed(|target| age::count(target.root(), &mut on_progress)).map_err(failed("verify"))
     }
 
     fn stage(&self, stage: Stage) {
@@ -291,14 +291,14 @@ impl Trial<'_> {
         self.job.plan.issuer != IssuerPlan::Null
     }
 
-    /// Prepares the issuer, before anything is touched.
-    fn ready_issuer(&mut self) -> Result<(), String> {
+    /// Prepares the issuer, before the target is touched.
+    fn prepare_issuer(&mut self) -> Result<(), String> {
         match self.job.plan.issuer {
             IssuerPlan::Sync => {}
             IssuerPlan::IoUring { .. } => uring::probe().map_err(failed("io_uring"))?,
             IssuerPlan::Null => self.conditions.notes.push(
                 "issuer null: no call was made, so there is nothing to verify, and all times are \
-                 what the instrument itself costs; callers neither slept nor computed"
+                 those of the instrument itself; callers neither slept nor computed"
                     .to_string(),
             ),
         }
@@ -390,7 +390,7 @@ impl Trial<'_> {
             if spec.gap == GapKind::None {
                 self.conditions.notes.push(format!(
                     "phase {} follows the verification of phase {}, which has read the tree back \
-                     ({}): caches hold what that left in them, and it was not read from the device",
+                     ({}): caches hold data from the verification, which are not read from the device",
                     spec.name,
                     phases[index - 1].name,
                     match self.job.plan.verify {

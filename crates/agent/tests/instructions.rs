@@ -1,15 +1,15 @@
 //! The instrument's own cost in the lab, exactly: at most 100 instructions an op above a bare loop.
 //!
-//! In the lab, one guest instruction takes one nanosecond. The instructions of the instrument are therefore the time
-//! of a phase minus that of bench/bare.c for the same calls, on the same names in the same directory: create and
-//! close, stat, rename, getdents64, unlink, and create, write and close. This program is both sides: started by
-//! cargo, it boots a guest, in which it is PID 1 and lets the bare loop and the engine take turns on a tmpfs. The
-//! measured engine is therefore the one that this test was built with, so the test must be built with `--release`.
+//! In the lab, one guest instruction takes one nanosecond. The instructions of the instrument are therefore the time of
+//! a phase minus that of bench/bare.c for the same calls, on the same names in the same directory: create and close,
+//! stat, rename, getdents64, unlink, and create, write and close. This program runs on both sides: started by cargo, it
+//! boots a guest, in which it is PID 1 and runs the bare loop and the engine in turn on a tmpfs. The measured engine is
+//! therefore the one that this test was built with, so the test must be built with `--release`.
 //!
-//! In each round, a side runs twice and the second time counts. The kernel's own work for a call depends on its
-//! previous state: the slabs with free objects, the lengths of its lists. A side that ran directly after the other
-//! would find the other's state, which costs some dozens of instructions per call, as many as are measured; after
-//! itself, each side finds its own state.
+//! In each round, a side runs twice and the second run counts. The kernel's own work for a call depends on its previous
+//! state: the slabs with free objects, the lengths of its lists. A side that ran directly after the other would find
+//! the other's state, which costs dozens of instructions per call, as many as are measured; in a second run, each side
+//! finds its own state.
 //!
 //! The test is skipped, with the reason, if QEMU, a kernel or cc is missing, or the build is not optimised. If CI is
 //! set in the environment, a lab that cannot run is a failure.
@@ -72,7 +72,7 @@ fn the_engine_adds_at_most_100_instructions_to_an_op() {
     let guest = match guest(folder.path()) {
         Ok(guest) => guest,
         Err(reason) => {
-            assert!(std::env::var_os("CI").is_none(), "CI has to run the lab: {reason}");
+            assert!(std::env::var_os("CI").is_none(), "CI must run the lab: {reason}");
             println!("skipped: {reason}");
             return;
         }
@@ -90,7 +90,7 @@ fn the_engine_adds_at_most_100_instructions_to_an_op() {
     };
     let finished = guest.run(&machine, b"count", &mut |_| Watch::GoOn).unwrap();
     let report = String::from_utf8(finished.report).unwrap();
-    let unexpected_report = || panic!("the guest says: {report}");
+    let unexpected_report = || panic!("unexpected report from the guest: {report}");
     let calls = means_of("calls ", &report).unwrap_or_else(unexpected_report);
     let bare = means_of("bare ", &report).unwrap_or_else(unexpected_report);
     let engine = means_of("engine ", &report).unwrap_or_else(unexpected_report);

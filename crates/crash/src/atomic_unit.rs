@@ -83,8 +83,8 @@ impl TryFrom<u32> for AtomicUnit {
 }
 
 impl From<AtomicUnit> for u32 {
-    fn from(tear: AtomicUnit) -> u32 {
-        tear.0
+    fn from(unit: AtomicUnit) -> u32 {
+        unit.0
     }
 }
 
@@ -102,15 +102,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn valid_sizes_survive_text_and_json_and_others_are_refused() {
+    fn valid_sizes_round_trip_through_text_and_json_and_others_are_refused() {
         for bytes in SIZES {
-            let tear: AtomicUnit = bytes.to_string().parse().unwrap();
-            assert_eq!((tear.bytes(), tear.sectors()), (bytes, u64::from(bytes) / 512));
-            assert_eq!(serde_json::to_string(&tear).unwrap(), bytes.to_string());
-            assert_eq!(serde_json::from_str::<AtomicUnit>(&bytes.to_string()).unwrap(), tear);
+            let unit: AtomicUnit = bytes.to_string().parse().unwrap();
+            assert_eq!((unit.bytes(), unit.sectors()), (bytes, u64::from(bytes) / 512));
+            assert_eq!(serde_json::to_string(&unit).unwrap(), bytes.to_string());
+            assert_eq!(serde_json::from_str::<AtomicUnit>(&bytes.to_string()).unwrap(), unit);
         }
-        for wrong in ["0", "4K", "513", "8192", "-512", ""] {
-            assert!(wrong.parse::<AtomicUnit>().is_err(), "{wrong}");
+        for invalid in ["0", "4K", "513", "8192", "-512", ""] {
+            assert!(invalid.parse::<AtomicUnit>().is_err(), "{invalid}");
         }
         assert!(
             serde_json::from_str::<AtomicUnit>("4097").unwrap_err().to_string().contains("4097")

@@ -1,4 +1,4 @@
-//! The content of a file as far as a power cut may leave it.
+//! The possible contents of a file after a power cut.
 
 use fsdyno_record::Nanos;
 use fsdyno_workload::memory_fs::Content;

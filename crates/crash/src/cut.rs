@@ -117,13 +117,9 @@ pub enum DiskFault {
 impl DiskFault {
     /// All faults, each with its name on the command line and its meaning.
     pub const ALL: &[(&str, &str, DiskFault)] = &[
-        ("honest", "What it has flushed is on the medium", DiskFault::Honest),
+        ("honest", "Flushed data are on the medium", DiskFault::Honest),
         ("drops-flushes", "Answers a flush and writes nothing for it", DiskFault::DropsFlushes),
-        (
-            "reorders",
-            "Writes what came after a flush before what came earlier",
-            DiskFault::Reorders,
-        ),
+        ("reorders", "Writes data that follow a flush before earlier data", DiskFault::Reorders),
         ("tears", "Leaves one of its last writes half written within a sector", DiskFault::Tears),
     ];
 }

@@ -37,17 +37,18 @@ struct CachedWrite {
 impl CachedWrite {
     /// Removes and returns the parts that overlap a range.
     fn take(&mut self, first: u64, end: u64) -> Vec<SectorRange> {
-        let (mut taken, mut left) = (Vec::new(), Vec::new());
+        let (mut taken, mut remaining) = (Vec::new(), Vec::new());
         for (from, to) in self.parts.drain(..) {
             let (start, stop) = (from.max(first), to.min(end));
             if start >= stop {
-                left.push((from, to));
+                remaining.push((from, to));
                 continue;
             }
             taken.push((start, stop));
-            left.extend([(from, start), (stop, to)].into_iter().filter(|(from, to)| from < to));
+            remaining
+                .extend([(from, start), (stop, to)].into_iter().filter(|(from, to)| from < to));
         }
-        self.parts = left;
+        self.parts = remaining;
         taken
     }
 
@@ -226,13 +227,13 @@ impl<M: Memory, N: Memory> Builder<M, N> {
             SurvivingWrites::All => all().collect(),
             SurvivingWrites::Writes(seed) => {
                 let mut draws = draws(seed);
-                let of_four = 1 + draws.below(3);
-                all().filter(|_| draws.below(4) < of_four).collect()
+                let quarters = 1 + draws.below(3);
+                all().filter(|_| draws.below(4) < quarters).collect()
             }
             SurvivingWrites::Sectors(seed) => {
                 let mut draws = draws(seed);
-                let of_four = 1 + draws.below(3);
-                let mut keep = || draws.below(4) < of_four;
+                let quarters = 1 + draws.below(3);
+                let mut keep = || draws.below(4) < quarters;
                 all()
                     .map(|(event, parts)| (event, filter_sectors(&parts, self.unit, &mut keep)))
                     .collect()
@@ -279,7 +280,7 @@ impl<M: Memory, N: Memory> Builder<M, N> {
         let half = (to - from) * SECTOR / 2;
         let mut old = vec![0; half as usize];
         read(&mut self.medium, from * SECTOR + half, &mut old);
-        // Only whole sectors are written, so the first half is already right.
+        // Only whole sectors are written, so the first half is already correct.
         let mut whole = vec![0; 2 * half as usize];
         read(work, from * SECTOR, &mut whole);
         whole[half as usize..].copy_from_slice(&old);
@@ -346,18 +347,18 @@ fn copy_parts<M: Memory, N: Memory>(
     parts: &[SectorRange],
     store: &mut Store<N>,
 ) -> Result<(), Full> {
-    let mut done = Ok(());
+    let mut result = Ok(());
     log.bytes_of(event, &mut |at, bytes| {
         for (from, to) in parts {
             let (first, end) =
                 ((from * SECTOR).max(at), (to * SECTOR).min(at + bytes.len() as u64));
-            if first < end && done.is_ok() {
+            if first < end && result.is_ok() {
                 let part = &bytes[(first - at) as usize..(end - at) as usize];
-                done = store.write_bytes(Destination::Medium, first, part);
+                result = store.write_bytes(Destination::Medium, first, part);
             }
         }
     });
-    done
+    result
 }
 
 fn read<M: Memory>(store: &mut Store<M>, offset: u64, into: &mut [u8]) {

@@ -19,7 +19,7 @@ const EXAMPLES: usize = 8;
 pub struct Findings {
     /// Violations: files with acknowledged bytes lost or changed.
     pub acknowledged_lost: u64,
-    /// Violations: names whose acknowledged state is lost, or that were never made.
+    /// Violations: names whose acknowledged state is lost, or that were never created.
     pub acknowledged_names: u64,
     /// Unacknowledged files that are absent or too short.
     pub files_lost: u64,
@@ -88,7 +88,7 @@ pub fn judge(tree: &Tree, recovered: &RecoveredTree, contents: &Contents, cut: N
     for entry in &recovered.entries {
         if !tree.names.contains_key(&entry.path) {
             oracle.findings.acknowledged_names += 1;
-            let description = "exists, although it was durably removed or never made";
+            let description = "exists, although it was durably removed or never created";
             oracle.findings.add_example(&entry.path, description);
         }
     }
@@ -133,7 +133,7 @@ impl Oracle<'_> {
         }
         let Some((fit, id)) = closest else {
             self.findings.acknowledged_names += 1;
-            self.findings.add_example(path, "exists, but nothing of its type may be there");
+            self.findings.add_example(path, "exists, but no entry of its type is allowed there");
             return;
         };
         for binding in history.iter().filter(|binding| binding.node == Some(id)) {
@@ -165,7 +165,7 @@ impl Oracle<'_> {
         let Some(current) = history.iter().rfind(|binding| !binding.in_flight) else { return };
         let Some(lost) = current.node.and_then(|id| self.tree.nodes.get(id)) else { return };
         if history.iter().any(|binding| binding.node.is_none()) {
-            // Its state since it was made, or since it got this name, did not survive.
+            // Its state since it was created, or since it got this name, did not survive.
             self.findings.extend_loss(self.cut, Some(current.at));
             self.findings.files_lost += u64::from(lost.file.is_some() && !lost.is_guaranteed());
         }
@@ -213,13 +213,13 @@ impl Oracle<'_> {
             }
             are_kept = false;
             self.findings.acknowledged_names += 1;
-            let mut description = "is not there, though its name was durable".to_string();
+            let mut description = "is missing, although its name was durable".to_string();
             let last = successors
                 .last()
                 .map(|(id, name_index)| &self.tree.nodes[*id].held[*name_index].path);
             if let Some(last) = last.filter(|last| **last != node.held[name_index].path) {
                 let last = String::from_utf8_lossy(last);
-                description += &format!(", nor is {last}, to which it was renamed");
+                description += &format!(", and so is {last}, to which it was renamed");
             }
             self.findings.add_example(
                 &node.held[name_index].path,
@@ -249,7 +249,7 @@ impl Oracle<'_> {
         }
     }
 
-    /// Returns true if a name or a successor of it is found. Each is gone only after the next one was made, so none
+    /// Returns true if a name or a successor of it is found. Each is gone only after the next one was created, so none
     /// before the one that was found may still refer to an older node.
     fn is_kept(&self, successors: &[(Id, usize)], may_end: bool) -> bool {
         for (id, name_index) in successors {
@@ -294,7 +294,7 @@ impl Oracle<'_> {
         if self.found_names[id].contains(&true) {
             if are_names_kept {
                 self.findings.acknowledged_names += 1;
-                let description = "is not there, nor is any name since the last durable one";
+                let description = "is missing, and so is every name since the last durable one";
                 self.findings
                     .add_example(path, &(description.to_string() + &self.older_name_phrase(id)));
             }
@@ -304,11 +304,13 @@ impl Oracle<'_> {
         if node.is_guaranteed() {
             self.findings.acknowledged_lost += 1;
             let description =
-                "was acknowledged with its bytes, but none of its names leads to them";
+                "was acknowledged with its bytes, but none of its names refers to them";
             self.findings.add_example(path, description);
         } else {
-            self.findings
-                .add_example(path, "was synced, but none of its names is there (none had to be)");
+            self.findings.add_example(
+                path,
+                "was synced, but none of its names exists (none was guaranteed)",
+            );
         }
     }
 
@@ -323,7 +325,7 @@ impl Oracle<'_> {
         let found = self.found_names[id].iter().position(|is_found| *is_found);
         found.map_or(String::new(), |name_index| {
             let path = String::from_utf8_lossy(&self.tree.nodes[id].held[name_index].path);
-            format!("; it is there as {path}, an older name")
+            format!("; it exists as {path}, an older name")
         })
     }
 
@@ -344,7 +346,7 @@ impl Oracle<'_> {
                 && other_entries.any(|other| other.error == 0 && other.inode == entry.inode)
             {
                 self.findings.names_doubled += 1;
-                self.findings.add_example(path, "was renamed, and both its names are there");
+                self.findings.add_example(path, "was renamed, and both of its names exist");
             }
         }
     }
@@ -386,7 +388,7 @@ fn match_content(current: &Content, file: &File, entry: &Entry, contents: &Conte
     match (is_stale, entry.size) {
         (true, _) => Fit::Stale,
         (false, 0) if current.size() > 0 && file.synced.is_none() => Fit::Empty,
-        // Every sector is right and the size is that of a version, or the state of the file predates the last op.
+        // Every sector is correct and the size is that of a version, or the state of the file predates the last op.
         (false, size) if size < current.size() => Fit::Short,
         (false, _) if versions.iter().any(has_size) => Fit::Exact,
         (false, _) => Fit::Stale,

@@ -1,10 +1,10 @@
-//! Power cuts: crash points, the disk images that they leave, and the oracle that judges what was recovered.
+//! Power cuts: crash points, the disk images that they leave, and the oracle that judges the recovered file systems.
 //!
-//! A logged trial ([`fsdyno_disk::log::data`], [`fsdyno_record::acks`]) holds every byte written and the time at
-//! which each op returned. [`cut`] draws crash points and surviving writes; [`image`] builds the disk that a cut
-//! leaves; a guest mounts it and reports what it finds ([`recovered`]); [`judge`] compares that with the ops done
-//! ([`tree`]) and with the file system's durability guarantee ([`fsdyno_filesystem::Guarantee`]). All cuts of one
-//! file system form a [`Row`] of the results. Nothing here reads a clock or does I/O.
+//! A logged trial ([`fsdyno_disk::log::data`], [`fsdyno_record::acks`]) holds every byte written and the time at which
+//! each op returned. [`cut`] draws crash points and surviving writes; [`image`] builds the disk that a cut leaves; a
+//! guest mounts it and reports the tree that it finds ([`recovered`]); [`judge`] compares that tree with the ops done
+//! ([`tree`]) and with the file system's durability guarantee ([`fsdyno_filesystem::Guarantee`]). All cuts of one file
+//! system form a [`Row`] of the results. Nothing here reads a clock or does I/O.
 
 mod atomic_unit;
 mod content;

@@ -1,6 +1,6 @@
 //! Refuses recordings whose calls cannot be tracked in a single tree.
 //!
-//! Makes the calls in memory, before any work, in an order that respects their wait points. Calls that share
+//! Executes the calls in memory, before any work, in an order that respects their wait points. Calls that share
 //! a file, a name or an open file wait for each other, so every allowed order leaves the same tree.
 
 use fsdyno_workload::{
@@ -8,21 +8,21 @@ use fsdyno_workload::{
     Workload,
 };
 
-/// Returns why the calls of a recording cannot be tracked, or `None` if they can.
+/// Returns the reason why the calls of a recording cannot be tracked, or `None` if they can.
 pub(crate) fn refusal(work: &dyn Workload, recording: &Recording, threads: u32) -> Option<String> {
-    let several = recording.report.threads;
-    if several > 1 && !recording.strict {
+    let thread_count = recording.report.threads;
+    if thread_count > 1 && !recording.strict {
         return Some(format!(
-            "with order=none the calls of its {several} threads have no order, so the tree that they leave is not \
-             known; use order=resource or order=total"
+            "with order=none the calls of its {thread_count} threads have no order, so the resulting tree is \
+             unknown; use order=resource or order=total"
         ));
     }
     let mut tree = MemoryFs::new();
     if let Some(mut prefill) = work.prefill() {
         let mut op = Op::default();
         while prefill.ops.next(&mut op) {
-            if let Some(why) = make(&mut tree, &op) {
-                return Some(format!("the tree before the first call: {why}"));
+            if let Some(reason) = execute(&mut tree, &op) {
+                return Some(format!("the tree before the first call: {reason}"));
             }
         }
     }
@@ -30,8 +30,8 @@ pub(crate) fn refusal(work: &dyn Workload, recording: &Recording, threads: u32) 
         let ranks = phase.threads.count_of(threads);
         let sources = (0..ranks).map(|rank| work.ops(index, Share { rank, ranks }));
         let mut ranks: Vec<Rank<'_>> = sources.map(Rank::new).collect();
-        if let Some(why) = follow(&mut tree, &mut ranks) {
-            return Some(format!("phase {}: {why}", phase.name));
+        if let Some(reason) = execute_all(&mut tree, &mut ranks) {
+            return Some(format!("phase {}: {reason}", phase.name));
         }
     }
     None
@@ -54,26 +54,26 @@ impl<'a> Rank<'a> {
     }
 }
 
-/// Executes the calls of all ranks; returns why they cannot be tracked, or `None` if they can.
-fn follow(tree: &mut MemoryFs, ranks: &mut [Rank<'_>]) -> Option<String> {
+/// Executes the calls of all ranks; returns the reason why they cannot be tracked, or `None` if they can.
+fn execute_all(tree: &mut MemoryFs, ranks: &mut [Rank<'_>]) -> Option<String> {
     loop {
-        let mut moved = false;
+        let mut progressed = false;
         for at in 0..ranks.len() {
             while ranks[at].more && is_ready(&ranks[at].op, ranks) {
                 let rank = &mut ranks[at];
-                if let Some(why) = make(tree, &rank.op) {
-                    return Some(why);
+                if let Some(reason) = execute(tree, &rank.op) {
+                    return Some(reason);
                 }
                 rank.more = rank.source.next(&mut rank.op);
                 rank.done += 1;
-                moved = true;
+                progressed = true;
             }
         }
         if ranks.iter().all(|rank| !rank.more) {
             return None;
         }
-        if !moved {
-            return Some("its threads wait for each other, and none can go on".into());
+        if !progressed {
+            return Some("its threads wait for each other, and none can continue".into());
         }
     }
 }
@@ -87,8 +87,8 @@ fn is_ready(op: &Op, ranks: &[Rank<'_>]) -> bool {
     is_reached(&op.after) && op.also_after.iter().all(is_reached)
 }
 
-/// Executes a call; returns why it cannot be tracked, or `None` if it can.
-fn make(tree: &mut MemoryFs, op: &Op) -> Option<String> {
+/// Executes a call; returns the reason why it cannot be tracked, or `None` if it can.
+fn execute(tree: &mut MemoryFs, op: &Op) -> Option<String> {
     if matches!(op.expect, Expect::Errno | Expect::Missing | Expect::Exists) {
         return None;
     }
@@ -102,7 +102,7 @@ fn make(tree: &mut MemoryFs, op: &Op) -> Option<String> {
     let failed = tree.apply(op).is_err() && op.expect != Expect::Any;
     let kind = op.call.kind().map_or("a call", |kind| kind.name());
     failed.then(|| {
-        format!("{kind} of '{name}' cannot succeed in the tree that the calls before it leave")
+        format!("{kind} of '{name}' cannot succeed in the tree left by the preceding calls")
     })
 }
 

@@ -174,7 +174,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_record_survives_encoding_and_a_truncated_one_is_refused() {
+    fn an_encoded_record_is_decoded_and_a_truncated_one_is_refused() {
         let entry = Entry {
             kind: Kind::File,
             error: 5,

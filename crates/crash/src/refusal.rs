@@ -14,7 +14,7 @@ use crate::tree::Path;
 /// Returns the reason why the ops of a workload cannot be replayed, or `None` if they can.
 pub fn refusal(workload: &dyn Workload, threads: u32) -> Option<String> {
     if workload.fills_file_system() {
-        return Some("it goes on until its file system is full".into());
+        return Some("it runs until its file system is full".into());
     }
     if workload.command().is_some() {
         return Some(
@@ -125,7 +125,7 @@ impl ReplayCheck {
                 let path = String::from_utf8_lossy(&path);
                 format!(
                     "has two threads that write to '{path}', and the order in which their writes \
-                         returned does not show which of them is the last"
+                         returned does not show which write is the last"
                 )
             }),
         }

@@ -33,7 +33,7 @@ struct Rank<'a> {
 }
 
 impl<'a> Replay<'a> {
-    /// Creates a replay at the start of the trial, with the tree that the first phase finds.
+    /// Creates a replay at the start of the trial, with the initial tree of the first phase.
     pub fn new(
         work: &'a dyn Workload,
         threads: u32,
@@ -42,13 +42,13 @@ impl<'a> Replay<'a> {
     ) -> Replay<'a> {
         let (mut tree, ranks) = (Tree::new(guarantee.names), Vec::new());
         if let Some(mut prefill) = work.prefill() {
-            tree.make(prefill.ops.as_mut(), guarantee);
+            tree.apply_prefill(prefill.ops.as_mut(), guarantee);
         }
         let shared = work.shared_slots().is_some();
         Replay { work, threads, guarantee, acks, tree, phase: 0, ranks, events_read: 0, shared }
     }
 
-    /// Returns the tree after everything that returned before `time`, with what the ops in flight may have done.
+    /// Returns the tree after all ops that returned before `time`, with the possible effects of the ops in flight.
     /// `time` must not go backwards.
     pub fn tree_at(&mut self, time: Nanos) -> Tree {
         loop {

@@ -1,4 +1,4 @@
-//! The recovery request: what a recovering guest receives in its job, and where it writes its results.
+//! The recovery request, which a recovering guest receives in its job, and the location of the guest's results.
 
 use fsdyno_record::Nanos;
 use serde::{Deserialize, Serialize};

@@ -32,7 +32,7 @@ pub struct CutOutcome {
 }
 
 impl CutOutcome {
-    /// Creates the outcome of a cut from what was found after it.
+    /// Creates the outcome of a cut from the findings after it.
     pub fn new(cut: Cut, found: &RecoveredTree, findings: Findings) -> CutOutcome {
         let recovery = Recovery { index: cut.number, ..found.recovery.clone() };
         CutOutcome { cut, recovery, findings }
@@ -284,7 +284,7 @@ pub fn rows(text: &str) -> Result<Vec<Row>, Unreadable> {
 
 fn parse<T: DeserializeOwned>(text: &str) -> Result<T, Unreadable> {
     serde_json::from_str(text).map_err(|error| match error.is_eof() {
-        true => format!("it is cut short: {error}"),
+        true => format!("it is truncated: {error}"),
         false => error.to_string(),
     })
 }

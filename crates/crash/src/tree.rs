@@ -117,8 +117,8 @@ impl Tree {
         tree
     }
 
-    /// Applies the ops that create what the first phase finds, which is durable when that phase begins.
-    pub(crate) fn make(&mut self, ops: &mut dyn OpSource, guarantee: &Guarantee) {
+    /// Applies the ops that create the initial tree of the first phase, which is durable when that phase begins.
+    pub(crate) fn apply_prefill(&mut self, ops: &mut dyn OpSource, guarantee: &Guarantee) {
         let mut op = Op::default();
         let when = Timing { start: Nanos(0), at: Nanos(0), in_flight: false };
         while ops.next(&mut op) {
@@ -127,7 +127,7 @@ impl Tree {
         self.settle_all(Nanos(0));
     }
 
-    /// Returns the content of a file after all ops that returned; `None` if it is not a file, or was made by an op
+    /// Returns the content of a file after all ops that returned; `None` if it is not a file, or was created by an op
     /// in flight.
     pub fn content(&self, id: Id) -> Option<&Content> {
         let ended = || self.nodes.get(id)?.file.as_ref()?.ended.as_ref();
@@ -171,11 +171,11 @@ impl Tree {
         if let Some((id, at)) = old {
             let node = &mut self.nodes[id];
             node.held[at].end = Some(end);
-            let left = node.names.saturating_sub(1);
+            let remaining = node.names.saturating_sub(1);
             // After a rename it has the new name, which is not counted while the op is in flight.
-            node.droppable |= left == 0 && next.is_none();
+            node.droppable |= remaining == 0 && next.is_none();
             if !when.in_flight {
-                node.names = left;
+                node.names = remaining;
             }
         }
         let never = Binding { at: Nanos(0), node: None, held: 0, in_flight: false };
@@ -207,11 +207,11 @@ impl Tree {
         };
         history.drain(..last);
         let Some(Binding { node, held, .. }) = history.first().copied() else { return };
-        let gone = history.len() == 1 && node.is_none();
+        let is_removed = history.len() == 1 && node.is_none();
         if let Some(node) = node.and_then(|id| self.nodes.get_mut(id)) {
             node.held[held].durable = true;
         }
-        if gone {
+        if is_removed {
             self.names.remove(path);
         }
     }
@@ -232,7 +232,7 @@ impl Tree {
         slashes.into_iter().for_each(|at| self.settle(&path[..at], until));
     }
 
-    /// Makes everything done until a point in time durable.
+    /// Makes all changes up to a point in time durable.
     pub(crate) fn settle_all(&mut self, until: Nanos) {
         for id in 0..self.nodes.len() {
             // Writes of other threads during sync(2) may be too late for it.
@@ -341,7 +341,7 @@ impl Tree {
         }
     }
 
-    /// Adds a change of names or bytes to the history, before it is made.
+    /// Adds a change of names or bytes to the history, before it is applied.
     fn record(&mut self, change: &Change, when: Timing) {
         match change {
             Change::Created { entry: at, node } => {

@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn a_misspelt_name_suggests_the_right_one() {
+    fn a_misspelt_name_suggests_the_nearest_one() {
         let error = get("hdd-720").unwrap_err().to_string();
         assert_eq!(error, "find a disk called 'hdd-720': did you mean 'hdd-7200'?");
         let error = get("ssd").unwrap_err().to_string();

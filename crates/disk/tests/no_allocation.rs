@@ -17,12 +17,12 @@ thread_local! {
 /// The system's allocator, counting by thread.
 struct Counting;
 
-// SAFETY: every call is handed on unchanged to the system's allocator, which keeps the contract;
-// the count is a plain cell of the thread and allocates nothing itself.
+// SAFETY: every call is forwarded unchanged to the system's allocator, which keeps the contract; the count is a plain
+// cell of the thread and allocates nothing itself.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         ALLOCATIONS.with(|count| count.set(count.get() + 1));
-        // SAFETY: the caller's promises about `layout` are handed on.
+        // SAFETY: the caller guarantees that `layout` is valid.
         unsafe { System.alloc(layout) }
     }
 
@@ -43,17 +43,17 @@ fn allocations(work: impl FnOnce()) -> u64 {
 }
 
 #[test]
-fn the_count_sees_an_allocation() {
+fn an_allocation_is_counted() {
     assert_eq!(allocations(|| drop(std::hint::black_box(Box::new(1u64)))), 1);
 }
 
 #[test]
-fn a_disk_at_work_allocates_nothing() {
+fn a_disk_allocates_nothing_while_it_serves_requests() {
     for name in catalog::names() {
         let spec = catalog::get(name).unwrap();
         let mut disk = fsdyno_disk::build(&spec, 1);
         let mut draws = stream(1, "requests");
-        let made = allocations(|| {
+        let count = allocations(|| {
             let mut now = Nanos(0);
             for id in 0..20_000u64 {
                 let action = match draws.below(16) {
@@ -65,7 +65,7 @@ fn a_disk_at_work_allocates_nothing() {
                 let sector = draws.below(spec.capacity.0 / 4096 - 32) * 8;
                 let sectors = 8 << draws.below(6);
                 disk.submit(now, Request { id, action, sector, sectors, fua: id % 100 == 0 });
-                // Sometimes all requests are awaited; in between, the queue fills up.
+                // From time to time the test waits for all requests; in between, the queue fills up.
                 if id % 128 == 127 {
                     while let Some(due) = disk.next_due() {
                         now = now.max(due);
@@ -75,17 +75,17 @@ fn a_disk_at_work_allocates_nothing() {
                 }
             }
         });
-        assert_eq!(made, 0, "{name}");
+        assert_eq!(count, 0, "{name}");
     }
 }
 
 #[test]
-fn a_store_at_work_allocates_nothing() {
+fn a_store_allocates_nothing_while_it_is_used() {
     let capacity = Bytes(64 << 20);
     let memory = vec![0; region_size(capacity, Bytes(16 << 20)) as usize];
     let mut store = Store::create(memory, capacity).unwrap();
     let mut draws = stream(2, "blocks");
-    let made = allocations(|| {
+    let count = allocations(|| {
         for _ in 0..500 {
             let (offset, length) = (draws.below(2000) * 4096, (1 + draws.below(64)) * 4096);
             let mut fill = |bytes: &mut [u8]| {
@@ -98,5 +98,5 @@ fn a_store_at_work_allocates_nothing() {
             store.read_with(offset, length, &mut |_| Ok::<(), ()>(())).unwrap();
         }
     });
-    assert_eq!(made, 0);
+    assert_eq!(count, 0);
 }

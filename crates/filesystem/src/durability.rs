@@ -50,11 +50,11 @@ pub fn risks(plan: Option<&FilesystemPlan>, conditions: &Conditions) -> Vec<Stri
 fn losses_of_mkfs(plan: &FilesystemPlan) -> Vec<(String, &'static str)> {
     let kinds = all().iter().filter(|it| it.name == plan.kind);
     let table = kinds.flat_map(Filesystem::durability_losses);
-    let is_given = |key: &str| {
+    let is_used = |key: &str| {
         plan.mkfs.windows(2).any(|words| key.split_once(' ') == Some((&words[0], &words[1])))
     };
-    let given = table.filter(|(key, _)| key.starts_with('-') && is_given(key));
-    given.map(|(key, reason)| (key.clone(), reason.as_str())).collect()
+    let losses = table.filter(|(key, _)| key.starts_with('-') && is_used(key));
+    losses.map(|(key, reason)| (key.clone(), reason.as_str())).collect()
 }
 
 /// Returns the options among these that give up durability, with their reasons.
@@ -118,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn what_only_delays_or_leaves_out_a_journal_is_not_marked() {
+    fn options_that_only_delay_writes_or_omit_a_journal_are_not_marked() {
         for spec in [
             "ext4",
             "ext4 @ barrier=1,data=writeback,commit=60",
@@ -165,8 +165,8 @@ mod tests {
     fn every_entry_of_the_catalog_is_an_option_with_a_reason() {
         for filesystem in all() {
             for (key, reason) in filesystem.durability_losses() {
-                let of_mkfs = key.starts_with('-') && key.contains(' ');
-                let known = key == ALWAYS || key.starts_with(MOUNT) || of_mkfs;
+                let is_mkfs_option = key.starts_with('-') && key.contains(' ');
+                let known = key == ALWAYS || key.starts_with(MOUNT) || is_mkfs_option;
                 assert!(known, "{}: {key}", filesystem.name);
                 assert!(reason.contains("power cut"), "{}: {reason}", filesystem.name);
             }

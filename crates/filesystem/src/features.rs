@@ -1,4 +1,4 @@
-//! Parses the features in effect from what a tool prints about a file system.
+//! Parses the features in effect from the output of a tool about a file system.
 
 use std::collections::BTreeMap;
 

@@ -20,19 +20,19 @@ impl Filesystem {
                 return Err(SpecError::new("there are more than two commands", hint));
             }
         };
-        let wrong = |problem: &str| {
+        let invalid = |problem: &str| {
             SpecError::new(problem, "write it like 'fuse: fuse2fs {device} {mount} -f'")
         };
         let contains =
             |command: &[String], what: &str| command.iter().any(|word| word.contains(what));
         if mkfs.is_empty() && parts.len() == 2 || mount.is_empty() {
-            return Err(wrong("a command is empty"));
+            return Err(invalid("a command is empty"));
         }
         if !contains(mount, "{mount}") {
-            return Err(wrong("the mount command does not contain {mount}"));
+            return Err(invalid("the mount command does not contain {mount}"));
         }
         if contains(mkfs, "{mount}") || parts.len() == 2 && !contains(mkfs, "{device}") {
-            return Err(wrong(
+            return Err(invalid(
                 "the mkfs command must contain {device} and must not contain {mount}",
             ));
         }
@@ -46,7 +46,7 @@ impl Filesystem {
             check_program(program, context)?;
         }
         if spec.names_second_disk() {
-            return Err(wrong("a FUSE file system has one device, {device}, and no {journal}"));
+            return Err(invalid("a FUSE file system has one device, {device}, and no {journal}"));
         }
         Ok(FilesystemPlan {
             kind: self.name.clone(),

@@ -52,7 +52,7 @@ mod tests {
     use crate::catalog;
 
     #[test]
-    fn the_tools_that_repair_are_those_of_the_package() {
+    fn repair_commands_use_tools_of_the_package() {
         for filesystem in catalog::all() {
             let Some(guarantee) = &filesystem.guarantee else { continue };
             for command in [&guarantee.repair, &guarantee.last_resort] {

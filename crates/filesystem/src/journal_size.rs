@@ -33,11 +33,11 @@ impl Spec {
         let value = entry.value();
         sizing.read(value).map(Some).ok_or_else(|| {
             let problem = format!("'{} {value}' is not a journal size", sizing.at);
-            let right = match sizing.unit {
+            let hint = match sizing.unit {
                 Bytes(1) => "give it in bytes, or with k, m or g".to_string(),
                 unit => format!("give a number of units of {unit}"),
             };
-            SpecError::new(problem, right)
+            SpecError::new(problem, hint)
         })
     }
 
@@ -143,8 +143,8 @@ mod tests {
             ("far=jfs -s 8 @ noatime", 8 * MIB, "far=jfs -s 4 @ noatime"),
             ("overlayfs:ext4 -J size=64", 64 * MIB, "overlayfs:ext4 -J size=32"),
         ] {
-            let is = spec(text).journal_size().unwrap().unwrap();
-            assert_eq!(is.0, size, "{text}");
+            let read = spec(text).journal_size().unwrap().unwrap();
+            assert_eq!(read.0, size, "{text}");
             assert_eq!(spec(text).with_journal_size(Bytes(size / 2)).unwrap(), spec(half));
         }
     }

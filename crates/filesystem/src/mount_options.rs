@@ -9,7 +9,7 @@ use crate::period::PeriodSettings;
 use crate::{Filesystem, Spec, SpecError};
 
 /// The reason given for options of mount(8) that the kernel does not have.
-const FSTAB_ONLY: &str = "it is for fstab, and the kernel does not have it";
+const FSTAB_ONLY: &str = "it is an option of fstab(5), not of the kernel";
 
 /// Mount options that make no sense in a trial, for any file system.
 const NEVER: &[(&str, &str)] = &[

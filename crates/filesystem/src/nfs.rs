@@ -41,20 +41,20 @@ mod tests {
 
     #[test]
     fn options_after_the_at_sign_are_those_of_nfs_or_of_the_servers_file_system() {
-        let made = plan("nfs:xfs -i size=1024 @ vers=3,noatime,async,nconnect=4").unwrap();
-        assert!(made.is_shared() && made.modules.contains(&"nfsd".to_string()));
+        let planned = plan("nfs:xfs -i size=1024 @ vers=3,noatime,async,nconnect=4").unwrap();
+        assert!(planned.is_shared() && planned.modules.contains(&"nfsd".to_string()));
         assert_eq!(
-            (made.kind.as_str(), made.mount_options.as_str()),
+            (planned.kind.as_str(), planned.mount_options.as_str()),
             ("nfs", "vers=3,async,nconnect=4")
         );
-        let below = made.below.clone().unwrap();
+        let below = planned.below.clone().unwrap();
         assert_eq!((below.kind.as_str(), below.mount_options.as_str()), ("xfs", "noatime"));
-        assert!(made.mkfs.join(" ").contains("size=1024"), "{:?}", made.mkfs);
-        assert_eq!(made.spec, "nfs:xfs -i size=1024 @ vers=3,async,nconnect=4,noatime");
+        assert!(planned.mkfs.join(" ").contains("size=1024"), "{:?}", planned.mkfs);
+        assert_eq!(planned.spec, "nfs:xfs -i size=1024 @ vers=3,async,nconnect=4,noatime");
     }
 
     #[test]
-    fn a_spec_of_nfs_survives_its_own_text() {
+    fn a_spec_of_nfs_round_trips_through_its_text() {
         for text in [
             "nfs:ext4",
             "a=nfs:ext4 @ vers=4.1",
@@ -69,8 +69,8 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_exported_or_mounted_is_refused_with_the_reason() {
-        for (text, right) in [
+    fn specs_that_cannot_be_exported_or_mounted_are_refused_with_the_reason() {
+        for (text, expected) in [
             ("nfs:exfat", "nfs cannot be mounted over exfat: the kernel cannot export exFAT"),
             ("nfs:raw", "nfs cannot be mounted over raw"),
             ("nfs:fuse2fs", "nfs cannot be mounted over fuse2fs"),
@@ -104,7 +104,7 @@ mod tests {
             ("nfs:ext4 @ wsise=1", "ext4 has no mount option 'wsise'"),
         ] {
             let error = plan(text).unwrap_err();
-            assert!(error.contains(right), "{text}: {error}");
+            assert!(error.contains(expected), "{text}: {error}");
         }
     }
 

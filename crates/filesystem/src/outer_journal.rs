@@ -99,8 +99,8 @@ mod tests {
         let words = ext4.mkfs.join(" ");
         assert!(words.ends_with("-I 128 -J device={journal} -b 4096 {device}"), "{words}");
         let journal = ext4.journal.unwrap();
-        let made = "mke2fs -q -F -O journal_dev -U {uuid:journal} -b 4096 {journal}";
-        assert_eq!(journal.make.join(" "), made);
+        let expected = "mke2fs -q -F -O journal_dev -U {uuid:journal} -b 4096 {journal}";
+        assert_eq!(journal.make.join(" "), expected);
         assert_eq!(journal.features.join(" "), "dumpe2fs -h {journal}");
         assert_eq!(ext4.check.join(" "), "e2fsck -f -n -j {journal} {device}");
         assert_eq!(ext4.mount_options, "");
@@ -113,8 +113,8 @@ mod tests {
         assert_eq!(xfs.mount_options, "logdev={journal},noatime");
         assert_eq!(xfs.check.join(" "), "xfs_repair -n -l {journal} {device}");
         for text in ["jfs -j {journal}", "reiserfs -j {journal} -s 8193"] {
-            let made = plan(text).unwrap();
-            assert!(made.check.ends_with(&["-j", "{journal}", "{device}"].map(String::from)));
+            let planned = plan(text).unwrap();
+            assert!(planned.check.ends_with(&["-j", "{journal}", "{device}"].map(String::from)));
         }
     }
 

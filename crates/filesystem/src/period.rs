@@ -172,9 +172,9 @@ mod tests {
 
     fn planned(period: &str, spec: &str, size: Bytes) -> fsdyno_record::plan::FilesystemPlan {
         let spec = Spec::parse(spec).unwrap();
-        let then = get(period).unwrap().settings_for(&spec.kind, size).unwrap();
+        let settings = get(period).unwrap().settings_for(&spec.kind, size).unwrap();
         let kind = catalog::get(&spec.kind).unwrap();
-        kind.plan_for_period(&spec, Context::Lab, Some("mke2fs 1.47.0"), Some(&then)).unwrap()
+        kind.plan_for_period(&spec, Context::Lab, Some("mke2fs 1.47.0"), Some(&settings)).unwrap()
     }
 
     #[test]

@@ -115,11 +115,11 @@ impl Filesystem {
         if let Some(protocol) = shared::protocol(&self.name) {
             protocol.check(&spec.mount)?;
         }
-        let made = lower.plan(below, context, tool)?;
+        let lower_plan = lower.plan(below, context, tool)?;
         let below = BelowPlan {
-            kind: made.kind,
-            mount_type: made.mount_type,
-            mount_options: made.mount_options,
+            kind: lower_plan.kind,
+            mount_type: lower_plan.mount_type,
+            mount_options: lower_plan.mount_options,
         };
         Ok(FilesystemPlan {
             kind: self.name.clone(),
@@ -127,8 +127,8 @@ impl Filesystem {
             mount_type: self.mount.kind.clone(),
             mount_options: self.mount_options(spec, None, None)?,
             below: Some(below),
-            modules: made.modules.iter().chain(&self.modules).cloned().collect(),
-            ..made
+            modules: lower_plan.modules.iter().chain(&self.modules).cloned().collect(),
+            ..lower_plan
         })
     }
 
@@ -174,18 +174,19 @@ impl Filesystem {
         known.check(program, &user)?;
         self.check_journal(&user, &spec.mount, outer)?;
         for options in period.iter().flat_map(|period| period.mkfs()) {
-            let mut usual = known.read(program, options)?;
-            known.check(program, &usual)?;
-            usual.retain(|item| !period.is_some_and(|period| period.is_overridden(item, &user)));
+            let mut period_items = known.read(program, options)?;
+            known.check(program, &period_items)?;
+            period_items
+                .retain(|item| !period.is_some_and(|period| period.is_overridden(item, &user)));
             if let Some(outer) = outer {
-                known.drop_entries(&mut usual, &outer.excludes);
+                known.drop_entries(&mut period_items, &outer.excludes);
             }
-            items = known.merge(items, usual);
+            items = known.merge(items, period_items);
         }
         let mut items = known.merge(items, user);
-        for (option, usual) in outer.iter().flat_map(|outer| &outer.shared) {
+        for (option, default) in outer.iter().flat_map(|outer| &outer.shared) {
             if !items.iter().any(|item| item.option == *option) {
-                items.push(Item { option: option.clone(), value: Some(usual.clone()) });
+                items.push(Item { option: option.clone(), value: Some(default.clone()) });
             }
         }
         Ok(items)
@@ -236,14 +237,14 @@ struct MkfsWords<'a> {
 }
 
 fn applies(addition: &Addition, context: Context, tool: Option<&str>) -> bool {
-    let here =
+    let fits_context =
         (!addition.lab || context.is_lab()) && (!addition.one_disk || context != Context::LabArray);
-    let known = match (&addition.since, tool) {
+    let fits_version = match (&addition.since, tool) {
         (None, _) => true,
         (Some(since), Some(line)) => version::at_least(line, since),
         (Some(_), None) => false,
     };
-    here && known
+    fits_context && fits_version
 }
 
 #[cfg(test)]
@@ -287,7 +288,7 @@ mod tests {
     }
 
     #[test]
-    fn properties_of_a_pool_are_options_of_their_own_after_the_action_of_its_command() {
+    fn properties_of_a_pool_are_separate_options_after_the_action_of_its_command() {
         let command = mkfs("zfs -o ashift=12 -O compression=off,recordsize=16K");
         let pool = "zpool create -f -o cachefile=none -o ashift=12 -O mountpoint=legacy";
         let own = "-O compression=off -O recordsize=16K fsdyno {device}";
@@ -295,9 +296,9 @@ mod tests {
         let pool = plan("zfs").unwrap().pool.unwrap();
         assert!(pool.import.contains(&pool.name) && pool.export.contains(&pool.name));
         for (wrong, text) in [
-            ("zfs -o cachefile=/etc/x", "the pool must be known to no other program"),
-            ("zfs -O mountpoint=/home", "the pool is mounted where trials are"),
-            ("zfs -R /home", "the pool is mounted where trials are"),
+            ("zfs -o cachefile=/etc/x", "no other program may know the pool"),
+            ("zfs -O mountpoint=/home", "the pool is mounted at the trial's mount point"),
+            ("zfs -R /home", "the pool is mounted at the trial's mount point"),
             ("zfs -O compresion=off", "compresion"),
             ("zfs @ nosuch", "nosuch"),
         ] {
@@ -329,7 +330,7 @@ mod tests {
     }
 
     #[test]
-    fn a_single_modelled_disk_has_no_stripes_whatever_its_driver_says() {
+    fn a_single_modelled_disk_has_no_stripes_whatever_its_driver_reports() {
         let mkfs = |text: &str, context| {
             let spec = Spec::parse(text).unwrap();
             catalog::get(&spec.kind).unwrap().plan(&spec, context, NEW).unwrap().mkfs.join(" ")
@@ -363,10 +364,10 @@ mod tests {
 
     #[test]
     fn mount_options_stay_in_order() {
-        let made = plan("ext3 -J size=64 @ data=writeback,noatime").unwrap();
-        assert_eq!(made.mount_options, "data=writeback,noatime");
-        assert_eq!(made.mount_type, "ext3");
-        assert_eq!(made.spec, "ext3 -J size=64 @ data=writeback,noatime");
+        let planned = plan("ext3 -J size=64 @ data=writeback,noatime").unwrap();
+        assert_eq!(planned.mount_options, "data=writeback,noatime");
+        assert_eq!(planned.mount_type, "ext3");
+        assert_eq!(planned.spec, "ext3 -J size=64 @ data=writeback,noatime");
     }
 
     #[test]
@@ -407,7 +408,7 @@ mod tests {
     }
 
     #[test]
-    fn the_lower_file_system_is_made_and_the_upper_one_is_mounted_over_it() {
+    fn the_lower_file_system_is_created_and_the_upper_one_is_mounted_over_it() {
         let over = plan("overlayfs,volatile:ext4 -I 128 @ noatime").unwrap();
         let alone = plan("ext4 -I 128 @ noatime").unwrap();
         assert_eq!((over.kind.as_str(), over.made_kind()), ("overlayfs", "ext4"));

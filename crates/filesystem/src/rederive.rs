@@ -40,19 +40,19 @@ pub fn rederive(
     };
     let spec = Spec::parse(&stored.spec)?;
     let unknown = |error: catalog::Unknown| refused(error.to_string());
-    let (top, made) = (
+    let (top, base) = (
         catalog::get(&spec.kind).map_err(unknown)?,
         catalog::get(&spec.base().kind).map_err(unknown)?,
     );
     let mut nearest: Option<Vec<String>> = None;
-    for tool in versions(made) {
-        let fresh = derive(top, made, &spec, stored, (context, size, tool))?;
+    for tool in versions(base) {
+        let fresh = derive(top, base, &spec, stored, (context, size, tool))?;
         if fresh == *stored {
             return Ok(fresh);
         }
-        let differ = differences(stored, &fresh);
-        if nearest.as_ref().is_none_or(|nearest| differ.len() < nearest.len()) {
-            nearest = Some(differ);
+        let differing = differences(stored, &fresh);
+        if nearest.as_ref().is_none_or(|nearest| differing.len() < nearest.len()) {
+            nearest = Some(differing);
         }
     }
     let first = nearest.into_iter().flatten().next();
@@ -61,7 +61,7 @@ pub fn rederive(
 
 fn derive(
     top: &Filesystem,
-    made: &Filesystem,
+    base: &Filesystem,
     spec: &Spec,
     stored: &FilesystemPlan,
     (context, size, tool): (Context, Option<Bytes>, Option<&str>),
@@ -71,7 +71,7 @@ fn derive(
     let period =
         period.and_then(|period| period.settings_for(&spec.kind, size.unwrap_or_default()));
     let mut fresh = top.plan_for_period(spec, context, tool, period.as_ref())?;
-    if made.lies_on == Backing::Memory {
+    if base.lies_on == Backing::Memory {
         memory::set_size(&mut fresh, spec, size);
     }
     fresh.age.clone_from(&stored.age);
@@ -79,8 +79,8 @@ fn derive(
 }
 
 /// Returns the tool versions for which the commands of a file system differ: none, and each version that adds options.
-fn versions(made: &Filesystem) -> impl Iterator<Item = Option<&str>> {
-    let since = made.mkfs.add.iter().filter_map(|addition| addition.since.as_deref());
+fn versions(base: &Filesystem) -> impl Iterator<Item = Option<&str>> {
+    let since = base.mkfs.add.iter().filter_map(|addition| addition.since.as_deref());
     std::iter::once(None).chain(since.map(Some))
 }
 
@@ -98,15 +98,15 @@ fn differences(stored: &FilesystemPlan, fresh: &FilesystemPlan) -> Vec<String> {
         None => "nothing".into(),
     };
     let difference = |name: &String| {
-        let (theirs, ours) = match (stored.get(name), fresh.get(name)) {
-            (Some(Value::Array(theirs)), Some(Value::Array(ours))) => {
-                let both = theirs.iter().zip(ours);
-                let at = both.take_while(|(theirs, ours)| theirs == ours).count();
-                (theirs.get(at), ours.get(at))
+        let (stored, derived) = match (stored.get(name), fresh.get(name)) {
+            (Some(Value::Array(stored)), Some(Value::Array(derived))) => {
+                let both = stored.iter().zip(derived);
+                let at = both.take_while(|(stored, derived)| stored == derived).count();
+                (stored.get(at), derived.get(at))
             }
             whole => whole,
         };
-        format!("its '{name}' has {}, but the catalog has {}", shown(theirs), shown(ours))
+        format!("its '{name}' has {}, but the catalog has {}", shown(stored), shown(derived))
     };
     names.map(difference).collect()
 }
@@ -123,20 +123,20 @@ mod tests {
 
     use super::*;
 
-    type Place = (MediumPlan, VenuePlan);
+    type Location = (MediumPlan, VenuePlan);
 
-    fn lab(size: Option<Bytes>) -> Place {
+    fn lab(size: Option<Bytes>) -> Location {
         (MediumPlan::Memory { size }, VenuePlan::Lab(LabPlan::new("6.1", Bytes(1 << 30))))
     }
 
-    fn device() -> Place {
+    fn device() -> Location {
         let Target::Ephemeral(device) = Target::parse("loop:1G").unwrap() else { panic!() };
         (device.into(), VenuePlan::Host)
     }
 
     fn rederive(
         stored: &FilesystemPlan,
-        (medium, venue): &Place,
+        (medium, venue): &Location,
     ) -> Result<FilesystemPlan, SpecError> {
         super::rederive(stored, medium, venue)
     }

@@ -76,15 +76,16 @@ mod tests {
 
     #[test]
     fn options_after_the_at_sign_are_those_of_smb_or_of_the_servers_file_system() {
-        let made = plan("smb:ext4 -I 512 @ vers=3.0,noatime,smb2-leases=yes,cache=loose").unwrap();
-        assert!(made.is_shared() && made.modules.contains(&"ksmbd".to_string()));
+        let planned =
+            plan("smb:ext4 -I 512 @ vers=3.0,noatime,smb2-leases=yes,cache=loose").unwrap();
+        assert!(planned.is_shared() && planned.modules.contains(&"ksmbd".to_string()));
         assert_eq!(
-            (made.mount_type.as_str(), made.mount_options.as_str()),
+            (planned.mount_type.as_str(), planned.mount_options.as_str()),
             ("cifs", "vers=3.0,smb2-leases=yes,cache=loose")
         );
-        let below = made.below.clone().unwrap();
+        let below = planned.below.clone().unwrap();
         assert_eq!((below.kind.as_str(), below.mount_options.as_str()), ("ext4", "noatime"));
-        assert_eq!(made.spec, "smb:ext4 -I 512 @ vers=3.0,smb2-leases=yes,cache=loose,noatime");
+        assert_eq!(planned.spec, "smb:ext4 -I 512 @ vers=3.0,smb2-leases=yes,cache=loose,noatime");
         for text in ["smb:xfs", "a=smb:exfat @ seal,sign,noatime"] {
             let spec = Spec::parse(text).unwrap();
             assert_eq!((spec.to_string(), Spec::parse(&spec.to_string())), (text.into(), Ok(spec)));
@@ -92,8 +93,8 @@ mod tests {
     }
 
     #[test]
-    fn what_smb_cannot_serve_or_mount_is_refused_with_the_reason() {
-        for (text, right) in [
+    fn specs_that_smb_cannot_serve_or_mount_are_refused_with_the_reason() {
+        for (text, expected) in [
             ("smb:raw", "smb cannot be mounted over raw: there is no file system to share"),
             ("smb:fuse2fs", "smb cannot be mounted over fuse2fs"),
             ("smb:smb", "'smb' is incomplete"),
@@ -113,7 +114,7 @@ mod tests {
             ("smb:ext4 @ durable-handels=yes", "ext4 has no mount option 'durable-handels"),
         ] {
             let error = plan(text).unwrap_err();
-            assert!(error.contains(right), "{text}: {error}");
+            assert!(error.contains(expected), "{text}: {error}");
         }
     }
 
@@ -122,16 +123,16 @@ mod tests {
         let of = |options: &[&str]| {
             Server::of(&options.iter().map(ToString::to_string).collect::<Vec<_>>())
         };
-        let usual = Server {
+        let defaults = Server {
             oplocks: true,
             leases: false,
             durable_handles: false,
             store_dos_attributes: true,
         };
-        assert_eq!(of(&["vers=3.0", "cache=none"]), usual);
+        assert_eq!(of(&["vers=3.0", "cache=none"]), defaults);
         assert_eq!(
             of(&["oplocks=no", "oplocks=yes", "smb2-leases=yes"]),
-            Server { leases: true, ..usual }
+            Server { leases: true, ..defaults }
         );
         assert_eq!(version(["vers=2.1", "vers=3.02"].into_iter()), "3.02");
         assert!(plan(&format!("smb:ext4 @ vers={DEFAULT_VERSION}")).is_ok());

@@ -41,7 +41,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_version_is_found_in_what_the_tools_print() {
+    fn the_version_is_found_in_the_output_of_the_tools() {
         for line in [
             "mke2fs 1.47.0 (5-Feb-2023)",
             "mkfs.btrfs, part of btrfs-progs v1.47",

@@ -19,7 +19,7 @@ const MIB: u64 = 1 << 20;
 /// A file system on a sparse file in a temporary folder.
 struct Image {
     plan: FilesystemPlan,
-    made: Output,
+    mkfs_output: Output,
     device: PathBuf,
     _folder: tempfile::TempDir,
 }
@@ -50,12 +50,12 @@ fn on(device: &str) -> Devices<'_> {
     Devices { device, ..Devices::default() }
 }
 
-/// Makes the file system of a spec, or prints why it cannot be made here.
+/// Creates the file system of a spec, or prints the reason why it cannot be created here.
 fn make(spec: &str, context: Context, size: u64) -> Option<Image> {
     make_for_period(spec, context, size, None)
 }
 
-/// Makes the file system of a spec with a period's settings.
+/// Creates the file system of a spec with a period's settings.
 fn make_for_period(
     spec: &str,
     context: Context,
@@ -68,7 +68,7 @@ fn make_for_period(
     let spec = Spec::parse(spec).unwrap();
     let filesystem = catalog::get(&spec.kind).unwrap();
     if filesystem.mkfs.argv.is_empty() {
-        println!("skipped {spec}: it is not made");
+        println!("skipped {spec}: it has no mkfs");
         return None;
     }
     if filesystem.mount.pool.is_some() {
@@ -83,11 +83,12 @@ fn make_for_period(
     let device = folder.path().join("disk.img");
     File::create(&device).unwrap().set_len(size).unwrap();
     let version = text(&run(&filesystem.version, &filesystem.env));
-    let then = period.map(|period| period.settings_for(&spec.kind, Bytes(size)).unwrap());
-    let plan = filesystem.plan_for_period(&spec, context, Some(&version), then.as_ref()).unwrap();
-    let made = run(&fill(&plan.mkfs, on(&device.to_string_lossy()), 7), &plan.env);
-    assert!(made.status.success(), "{:?}: {}", plan.mkfs, text(&made));
-    Some(Image { plan, made, device, _folder: folder })
+    let settings = period.map(|period| period.settings_for(&spec.kind, Bytes(size)).unwrap());
+    let plan =
+        filesystem.plan_for_period(&spec, context, Some(&version), settings.as_ref()).unwrap();
+    let mkfs_output = run(&fill(&plan.mkfs, on(&device.to_string_lossy()), 7), &plan.env);
+    assert!(mkfs_output.status.success(), "{:?}: {}", plan.mkfs, text(&mkfs_output));
+    Some(Image { plan, mkfs_output, device, _folder: folder })
 }
 
 impl Image {
@@ -111,7 +112,7 @@ impl Image {
 
     fn features(&self) -> BTreeMap<String, String> {
         let output = match self.plan.features.is_empty() {
-            true => text(&self.made),
+            true => text(&self.mkfs_output),
             false => text(&self.run(&self.plan.features)),
         };
         let mut found = features(&output, &self.plan.feature_keys);
@@ -226,7 +227,7 @@ fn features_in_effect_are_read_back() {
 }
 
 #[test]
-fn most_keys_are_in_the_output_of_the_tools() {
+fn the_tools_print_most_keys() {
     for filesystem in catalog::all() {
         // nilfs-tune reads block devices only.
         if filesystem.name == "nilfs2" {
@@ -280,8 +281,8 @@ fn current_tools_accept_the_settings_of_every_period() {
                 assert_eq!(found.get(key).map(String::as_str), Some(value), "{}", period.name);
             };
             let features = found.get("Filesystem features").map_or("", String::as_str);
-            for today in ["metadata_csum", "64bit"] {
-                assert!(!features.contains(today), "{} of {}: {features}", kind, period.name);
+            for feature in ["metadata_csum", "64bit"] {
+                assert!(!features.contains(feature), "{} of {}: {features}", kind, period.name);
             }
             if kind == "xfs" {
                 is("meta-data crc", "0");
@@ -322,8 +323,8 @@ fn mkfs_accepts_the_catalogs_smallest_journal_and_none_that_is_smaller() {
         let spec = Spec::parse(smaller).unwrap();
         let plan = catalog::get(&spec.kind).unwrap().plan(&spec, Context::Host, None).unwrap();
         let device = image.device.to_string_lossy();
-        let made = run(&fill(&plan.mkfs, on(&device), 7), &plan.env);
-        assert!(!made.status.success(), "{smaller}: {}", text(&made));
+        let mkfs_output = run(&fill(&plan.mkfs, on(&device), 7), &plan.env);
+        assert!(!mkfs_output.status.success(), "{smaller}: {}", text(&mkfs_output));
     }
 }
 

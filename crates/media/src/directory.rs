@@ -1,4 +1,4 @@
-//! A user's directory as the medium: work happens only in a new, marked subdirectory of it.
+//! A user's directory as the medium: only a new, marked subdirectory of it is used.
 //!
 //! The subdirectory `.fsdyno-<pid>-<random>` has a marker and `root/`, the root of the trial, so that
 //! the marker is not part of the tree that is measured and verified.
@@ -315,7 +315,7 @@ mod tests {
     }
 
     #[test]
-    fn the_kind_of_a_file_system_has_a_name() {
+    fn the_file_system_of_a_directory_is_named() {
         assert_eq!(kind(Path::new("/proc")).unwrap(), "fs-9fa0");
         let checked = check(Path::new("/proc"), &Room::default());
         assert!(matches!(checked, Err(MediaError::KernelFilesystem { kind: "proc", .. })));

@@ -1,4 +1,4 @@
-//! Leftovers of killed processes, found by their marker and removed on request only.
+//! Leftovers of killed processes, which are found by their marker and removed only on request.
 
 use std::ffi::OsStr;
 use std::os::fd::{AsFd, BorrowedFd};

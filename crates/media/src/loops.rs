@@ -1,4 +1,4 @@
-//! Loop devices that have fsdyno's mark and are detached when their last user is gone.
+//! Loop devices that have fsdyno's mark and are detached when their last user has ended.
 //!
 //! A loop device is set up with LO_FLAGS_AUTOCLEAR and held by one open descriptor: when that is closed,
 //! however its process ends, and nothing is mounted from it, the kernel detaches it.
@@ -299,10 +299,10 @@ mod tests {
         assert!(marked().contains(&ours), "a loop device with another mark is not detached");
         drop(device);
         // udev and the like may hold a new block device a moment longer.
-        let gone = (0..400).any(|_| {
+        let is_detached = (0..400).any(|_| {
             std::thread::sleep(std::time::Duration::from_millis(5));
             !marked().contains(&ours)
         });
-        assert!(gone, "{} is still attached", ours.path.display());
+        assert!(is_detached, "{} is still attached", ours.path.display());
     }
 }

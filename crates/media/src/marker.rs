@@ -1,4 +1,4 @@
-//! Marker files of fsdyno's subdirectories: they name the process that works there.
+//! Marker files of fsdyno's subdirectories: they identify the process that uses the subdirectory.
 //!
 //! A running owner holds a lock on the marker, which the kernel releases however the process ends, and
 //! which is valid across containers of one machine. The process ID, PID namespace, start time and boot ID
@@ -97,7 +97,7 @@ pub fn create(dir: BorrowedFd<'_>) -> Result<File, Errno> {
     let flags = OFlags::CREATE | OFlags::EXCL | OFlags::RDWR | OFlags::CLOEXEC | OFlags::NOFOLLOW;
     let mut file = File::from(openat(dir, NAME, flags, Mode::from_raw_mode(0o600))?);
     match flock(&file, FlockOperation::NonBlockingLockExclusive) {
-        // Without locks the second check must suffice.
+        // Without locks, the second check must suffice.
         Ok(()) | Err(Errno::NOLCK | Errno::OPNOTSUPP | Errno::NOSYS) => {}
         Err(error) => return Err(error),
     }

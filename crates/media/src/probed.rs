@@ -1,7 +1,7 @@
 //! A drive opened read-only, bypassing the page cache, to measure the times of reads.
 //!
-//! Nothing here can write: the descriptor is O_RDONLY. So a drive may be probed while it is mounted;
-//! other reads and writes meanwhile only distort the times.
+//! Nothing here can write, because the descriptor is O_RDONLY. A drive may therefore be probed while it is mounted;
+//! other reads and writes during the probe only distort the times.
 
 use std::fs::File;
 use std::io;
@@ -220,8 +220,8 @@ impl Probed {
                 });
             }
         });
-        let took = begin.elapsed();
-        failed.into_inner().unwrap_or_else(PoisonError::into_inner).map_or(Ok(took), Err)
+        let elapsed = begin.elapsed();
+        failed.into_inner().unwrap_or_else(PoisonError::into_inner).map_or(Ok(elapsed), Err)
     }
 
     /// Returns the path.

@@ -1,5 +1,5 @@
 //! `--on ram:SIZE`: a loop device over a file in memory. (brd needs no loop device, but few hosts have
-//! the module loaded, and its disks remain after their user has died.)
+//! the module loaded, and its disks remain after the end of the process that uses them.)
 
 use std::fs::File;
 use std::os::fd::AsFd;

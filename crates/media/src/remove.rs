@@ -210,7 +210,7 @@ impl Removal<'_> {
         loop {
             self.moved += 1;
             match renameat(dir, name, self.top, format!("deep-{}", self.moved)) {
-                // The name is taken. (An empty directory would be replaced, which is just as good.)
+                // The name is taken. (An empty directory would be replaced, which does no harm.)
                 Err(Errno::NOTEMPTY | Errno::EXIST | Errno::NOTDIR) => {}
                 result => return result,
             }
@@ -315,7 +315,7 @@ mod tests {
         let (short, long) = (Duration::from_millis(60), Duration::from_secs(3600));
         assert_eq!(repeat_passes((long, short), || Ok(counts(1, 0))), Err(Errno::NOTEMPTY));
         assert_eq!(repeat_passes((short, long), || Ok(counts(0, 1))), Err(Errno::BUSY));
-        // What came before the first pass with silly-renamed names only does not count.
+        // The time before the first pass that finds only silly-renamed names does not count.
         let mut reversed_passes = [counts(0, 0), counts(0, 1), counts(1, 1)].into_iter();
         let mut pass = || {
             std::thread::sleep(2 * short);

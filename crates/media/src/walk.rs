@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn own_links_lead_where_the_kernel_follows_them() {
+    fn own_links_are_resolved_as_by_the_kernel() {
         let base = tempfile::tempdir().unwrap();
         let path_of = |name: &str| base.path().join(name);
         std::fs::create_dir_all(path_of("a/b")).unwrap();

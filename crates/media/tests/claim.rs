@@ -1,6 +1,6 @@
 //! Claimed drives: no other process can take one, mkfs cannot reach the mark, and the leftovers of a killed
 //! run are reused.
-#![allow(clippy::unwrap_used, reason = "a test ends where something is not as it should be")]
+#![allow(clippy::unwrap_used, reason = "tests may unwrap")]
 
 mod bench;
 
@@ -8,7 +8,7 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use bench::{Bench, MIB, has, put, succeeds, tool, unable};
+use bench::{Bench, MIB, has, put, skip_reason, succeeds, tool};
 use fsdyno_media::block::{Claim, check_drive, find_leftover_drives};
 
 /// The variable with the drive's path for the process that will be killed.
@@ -37,17 +37,17 @@ fn parts(device: &str) -> bool {
 }
 
 #[test]
-fn a_claimed_drive_takes_a_file_system_and_no_other_user() {
-    if let Some(why) = unable() {
-        return println!("skipped: {why}");
+fn a_claimed_drive_accepts_a_file_system_and_no_other_user() {
+    if let Some(reason) = skip_reason() {
+        return println!("skipped: {reason}");
     }
     let mut bench = Bench::new();
     let (device, image) = bench.device(128);
     let claim = claim(&device, &image);
-    let given = claim.device().unwrap();
-    assert_eq!((given.size.0, given.path.clone()), (126 * MIB, format!("{device}p1").into()));
-    assert_eq!(given.what, format!("loop over {}", image.display()));
-    drop(given);
+    let part = claim.device().unwrap();
+    assert_eq!((part.size.0, part.path.clone()), (126 * MIB, format!("{device}p1").into()));
+    assert_eq!(part.what, format!("loop over {}", image.display()));
+    drop(part);
     let part = path(&claim);
     let at = bench.folder("at").to_string_lossy().into_owned();
     for argv in [&["mke2fs", "-q", "-t", "ext4"][..], &["mkfs.btrfs", "-q"]] {
@@ -82,8 +82,8 @@ fn a_claimed_drive_takes_a_file_system_and_no_other_user() {
 
 #[test]
 fn no_write_to_the_data_part_reaches_the_mark() {
-    if let Some(why) = unable() {
-        return println!("skipped: {why}");
+    if let Some(reason) = skip_reason() {
+        return println!("skipped: {reason}");
     }
     let mut bench = Bench::new();
     let (device, image) = bench.device(24);
@@ -91,20 +91,20 @@ fn no_write_to_the_data_part_reaches_the_mark() {
     let part = path(&claim);
     let mark = read(&image, MARK, 4096);
     assert!(mark.starts_with(b"fsdyno may erase this drive\n"));
-    // From its first byte to its last, and a discard of the whole.
+    // From the first byte of the part to its last, and a discard of the whole part.
     let all = vec![0xff; 22 * MIB as usize];
     put(&part, 0, &all);
     let file = std::fs::File::options().write(true).open(&part).unwrap();
-    assert!(file.write_at(&[1], 22 * MIB).is_err(), "the part does not end where it should");
+    assert!(file.write_at(&[1], 22 * MIB).is_err(), "the part has the wrong end");
     tool("blkdiscard", &["--force", &part]);
     assert_eq!(read(&image, MARK, 4096), mark);
     assert!(read(&image, 23 * MIB, MIB as usize).iter().all(|byte| *byte == 0));
 }
 
 #[test]
-fn a_drive_of_fsdynos_is_claimed_again_and_its_contents_are_cleared() {
-    if let Some(why) = unable() {
-        return println!("skipped: {why}");
+fn a_drive_that_fsdyno_used_is_claimed_again_and_its_contents_are_cleared() {
+    if let Some(reason) = skip_reason() {
+        return println!("skipped: {reason}");
     }
     let mut bench = Bench::new();
     let (device, image) = bench.device(128);
@@ -118,28 +118,28 @@ fn a_drive_of_fsdynos_is_claimed_again_and_its_contents_are_cleared() {
 }
 
 #[test]
-fn a_mount_that_ends_in_a_moment_is_waited_for() {
-    if let Some(why) = unable() {
-        return println!("skipped: {why}");
+fn a_mount_that_ends_soon_is_waited_for() {
+    if let Some(reason) = skip_reason() {
+        return println!("skipped: {reason}");
     }
     let mut bench = Bench::new();
     let (device, image) = bench.device(24);
     let claim = claim(&device, &image);
     let mut options = std::fs::File::options();
     std::os::unix::fs::OpenOptionsExt::custom_flags(&mut options, libc::O_EXCL);
-    let taken = options.read(true).open(path(&claim)).unwrap();
-    let going = std::thread::spawn(move || {
+    let holder = options.read(true).open(path(&claim)).unwrap();
+    let release = std::thread::spawn(move || {
         std::thread::sleep(std::time::Duration::from_millis(500));
-        drop(taken);
+        drop(holder);
     });
     claim.blank(&[]).unwrap();
-    going.join().unwrap();
+    release.join().unwrap();
 }
 
 #[test]
 fn dropping_a_claim_releases_the_drive() {
-    if let Some(why) = unable() {
-        return println!("skipped: {why}");
+    if let Some(reason) = skip_reason() {
+        return println!("skipped: {reason}");
     }
     let mut bench = Bench::new();
     let (device, image) = bench.device(24);
@@ -163,7 +163,10 @@ fn kill_at_work(device: &str, image: &Path, mkfs: &str) {
     let mut line = String::new();
     while !line.contains("at work") {
         line.clear();
-        assert!(std::io::BufRead::read_line(&mut output, &mut line).unwrap() > 0, "it did nothing");
+        assert!(
+            std::io::BufRead::read_line(&mut output, &mut line).unwrap() > 0,
+            "the process printed nothing"
+        );
     }
     let refusal = check_drive(Path::new(device), image.to_str()).unwrap_err().to_string();
     assert!(refusal.contains("another fsdyno"), "{refusal}");
@@ -173,51 +176,51 @@ fn kill_at_work(device: &str, image: &Path, mkfs: &str) {
     );
     child.kill().unwrap();
     child.wait().unwrap();
-    assert!(parts(device), "the kernel keeps the parts of the dead");
+    assert!(parts(device), "the kernel keeps the partitions of a dead process");
 }
 
 const UUID: &str = "0f5d1e1a-7a0e-4b8e-9d0a-5f3c2b1a0099";
 
 #[test]
 fn the_contents_of_a_killed_run_are_reused_and_no_others() {
-    if let Some(why) = unable() {
-        return println!("skipped: {why}");
+    if let Some(reason) = skip_reason() {
+        return println!("skipped: {reason}");
     }
     let mut bench = Bench::new();
     let (device, image) = bench.device(24);
     let part = format!("{device}p1");
-    let left = || find_leftover_drives().into_iter().find(|it| it.path == Path::new(&device));
+    let leftover = || find_leftover_drives().into_iter().find(|it| it.path == Path::new(&device));
     let erase = image.to_str();
     let refusal = || check_drive(Path::new(&device), erase).unwrap_err().to_string();
     // Killed before its mkfs had written, and after it: with the recorded UUID, and without one.
     for mkfs in ["", &format!("mke2fs -q -t ext4 -U {UUID}")] {
         kill_at_work(&device, &image, mkfs);
-        let found = left().unwrap();
+        let found = leftover().unwrap();
         assert_eq!(found.serial, image.to_string_lossy());
         let before = std::fs::read(&image).unwrap();
         found.clear().unwrap();
-        assert!(!parts(&device) && left().is_none());
-        assert!(std::fs::read(&image).unwrap() == before, "nothing is written for that");
+        assert!(!parts(&device) && leftover().is_none());
+        assert!(std::fs::read(&image).unwrap() == before, "removing the partitions writes nothing");
         claim(&device, &image).release().unwrap();
         assert!(!parts(&device));
     }
-    // A file system that someone made on a leftover partition is theirs, mounted or not, and so is one at the
-    // same offset of the drive after the partition was removed. The partitions stay, because they give access
-    // to it, even if it was made after they were found.
+    // A file system that a user created on a leftover partition belongs to the user, mounted or not, and so does one at
+    // the same offset of the drive after the partition was removed. The partitions stay, because they give access to
+    // it, even if it was created after they were found.
     kill_at_work(&device, &image, &format!("mke2fs -q -t ext4 -U {UUID}"));
-    let found = left().unwrap();
+    let found = leftover().unwrap();
     assert_eq!(found.foreign, None);
     tool("mke2fs", &["-q", "-F", "-t", "ext4", &part]);
     let at = bench.mount(&part, &[]);
     std::fs::write(at.join("thesis"), "years of work").unwrap();
     let text = refusal();
     assert!(text.contains(&format!("is mounted at {}", at.display())), "{text}");
-    assert!(left().is_none());
+    assert!(leftover().is_none());
     let mount = at.to_string_lossy().into_owned();
     tool("umount", &[&mount]);
     assert!(refusal().contains("do not include this one"), "{}", refusal());
     let before = std::fs::read(&image).unwrap();
-    let again = left().unwrap();
+    let again = leftover().unwrap();
     assert!(again.foreign.as_ref().is_some_and(|it| it.kind == "ext4"), "{again:?}");
     for left in [&found, &again] {
         let output = left.clear().unwrap_err().to_string();
@@ -234,13 +237,13 @@ fn the_contents_of_a_killed_run_are_reused_and_no_others() {
     // The suggested commands: remove only the partitions, or give up the contents.
     tool("delpart", &[&device, "1"]);
     tool("delpart", &[&device, "2"]);
-    assert!(left().is_none() && !parts(&device));
+    assert!(leftover().is_none() && !parts(&device));
     assert!(refusal().contains("do not include this one"), "{}", refusal());
     tool("addpart", &[&device, "1", "2048", "45056"]);
     tool("addpart", &[&device, "2", "0", "2048"]);
-    assert!(left().unwrap().foreign.is_some());
+    assert!(leftover().unwrap().foreign.is_some());
     tool("wipefs", &["--quiet", "--all", &part]);
-    left().unwrap().clear().unwrap();
+    leftover().unwrap().clear().unwrap();
     assert!(!parts(&device));
     // An older copy of fsdyno's own data part, restored by hand, is not reused either.
     let other = UUID.replace("0099", "0098");
@@ -263,8 +266,8 @@ fn the_contents_of_a_killed_run_are_reused_and_no_others() {
 
 #[test]
 fn a_run_killed_between_two_file_systems_has_recorded_the_first() {
-    if let Some(why) = unable() {
-        return println!("skipped: {why}");
+    if let Some(reason) = skip_reason() {
+        return println!("skipped: {reason}");
     }
     let mut bench = Bench::new();
     let (device, image) = bench.device(24);
@@ -279,7 +282,7 @@ fn a_run_killed_between_two_file_systems_has_recorded_the_first() {
 }
 
 #[test]
-#[ignore = "what the tests above start and kill"]
+#[ignore = "started and killed by the tests above"]
 fn hold() {
     let Ok(text) = std::env::var(HOLD) else { return };
     let mut words = text.splitn(3, '=');

@@ -1,15 +1,17 @@
 //! Dangerous requests: each is refused with its reason, and no byte of any device changes.
-#![allow(clippy::unwrap_used, reason = "a test ends where something is not as it should be")]
+#![allow(clippy::unwrap_used, reason = "tests may unwrap")]
 
 mod bench;
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use bench::{Bench, MIB, command, feed, has, md_superblock, put, quiet, succeeds, tool, unable};
+use bench::{
+    Bench, MIB, command, feed, has, md_superblock, put, quiet, skip_reason, succeeds, tool,
+};
 use fsdyno_media::block::{BlockError, check_drive};
 
-/// The requested device, and the action between look and claim.
+/// The requested device, and the action between inspection and claim.
 struct Request {
     path: PathBuf,
     erase: Option<String>,
@@ -17,13 +19,13 @@ struct Request {
 }
 
 impl Request {
-    /// Confirms with the right serial number, so that only the danger can be the reason to refuse.
+    /// Confirms with the correct serial number, so that only the danger can be the reason to refuse.
     fn confirmed(device: &str, image: &Path) -> Request {
         let erase = Some(image.to_string_lossy().into_owned());
         Request { path: device.into(), erase, between: None }
     }
 
-    fn then(self, between: impl FnOnce(&mut Bench) + 'static) -> Request {
+    fn with_action(self, between: impl FnOnce(&mut Bench) + 'static) -> Request {
         Request { between: Some(Box::new(between)), ..self }
     }
 }
@@ -31,10 +33,10 @@ impl Request {
 type Between = Box<dyn FnOnce(&mut Bench)>;
 
 /// A request, or the reason why it cannot be prepared here.
-type Made = Result<Request, String>;
+type Prepared = Result<Request, String>;
 
 /// A danger, its preparation, and a part of the expected reason.
-type Case = (&'static str, fn(&mut Bench) -> Made, &'static str);
+type Case = (&'static str, fn(&mut Bench) -> Prepared, &'static str);
 
 const CASES: &[Case] = &[
     ("a mounted drive", mounted, "is mounted at /"),
@@ -66,10 +68,14 @@ const CASES: &[Case] = &[
     ("a GPT", gpt, "signatures that are not fsdyno's: gpt"),
     ("a GPT of which only the backup is left", gpt_backup, "signatures that are not fsdyno's: gpt"),
     ("an MBR", mbr, "signatures that are not fsdyno's: dos"),
-    ("partitions that only the kernel knows", kernel_parts, "it has partitions: loop"),
-    ("an ext4", |bench| made(bench, 24, &["mke2fs", "-q", "-t", "ext4"]), "not fsdyno's: ext4"),
-    ("an xfs", |bench| made(bench, 320, &["mkfs.xfs", "-q"]), "not fsdyno's: xfs"),
-    ("a btrfs", |bench| made(bench, 128, &["mkfs.btrfs", "-q"]), "not fsdyno's: btrfs"),
+    ("partitions only in the kernel's table", kernel_parts, "it has partitions: loop"),
+    (
+        "an ext4",
+        |bench| formatted(bench, 24, &["mke2fs", "-q", "-t", "ext4"]),
+        "not fsdyno's: ext4",
+    ),
+    ("an xfs", |bench| formatted(bench, 320, &["mkfs.xfs", "-q"]), "not fsdyno's: xfs"),
+    ("a btrfs", |bench| formatted(bench, 128, &["mkfs.btrfs", "-q"]), "not fsdyno's: btrfs"),
     (
         "a file system whose partition table is lost",
         |bench| lost(bench, 2048),
@@ -82,8 +88,8 @@ const CASES: &[Case] = &[
     ("a partition", partition, "is a partition, and fsdyno uses whole drives only"),
     ("a link that changes", link, "; nothing was written"),
     ("a reused device number", number, "; nothing was written"),
-    ("mkfs between look and claim", mkfs_between, "not fsdyno's: ext4"),
-    ("mount between look and claim", mount_between, "the kernel reports that it is in use"),
+    ("mkfs between inspection and claim", mkfs_between, "not fsdyno's: ext4"),
+    ("mount between inspection and claim", mount_between, "the kernel reports that it is in use"),
     ("a read-only drive", read_only, "it is read-only"),
     ("a drive too small", too_small, "it has 8 MiB; at least 16 MiB are needed"),
     ("no --erase", no_erase, "to confirm, add --erase /"),
@@ -96,24 +102,24 @@ const CASES: &[Case] = &[
     ("a drive under a loop device", under_loop, "is in use by the loop device loop"),
     ("a loop device over a drive", over_device, "is a loop device over another block device"),
     ("a file of which another loop is mounted", same_file, "is over the same file"),
-    ("a file that another loop has a part of", same_bytes, "is over the same file"),
+    ("a file of which another loop uses a part", same_bytes, "is over the same file"),
     (
         "a file that a process writes, as a virtual machine does",
         file_written,
         "is open for writing in process",
     ),
-    ("a file that is swap further on", file_swap, "is in use as swap"),
+    ("a part of a swap file", file_swap, "is in use as swap"),
     ("a drive that a process writes", written, "is open for writing in process"),
     ("a drive that is open exclusively", held, "the kernel reports that it is in use"),
     ("a locked drive", locked, "another program has locked it"),
     ("a drive claimed by another fsdyno", claimed, "another fsdyno is using it"),
     (
-        "a copy of a drive of fsdyno's",
+        "a copy of a drive used by fsdyno",
         copied,
         "begins at byte 1048576, where a first partition may begin",
     ),
-    ("a drive of fsdyno's with a later file system", taken, "not what fsdyno left there"),
-    ("a drive of fsdyno's with a later table", table_by_now, "not fsdyno's: dos"),
+    ("a drive used by fsdyno with a later file system", taken, "not what fsdyno left there"),
+    ("a drive used by fsdyno with a later table", later_table, "not fsdyno's: dos"),
     ("a file", |_| plain("/proc/self/exe"), "is not a block device"),
     ("a character device", |_| plain("/dev/null"), "is not a block device"),
     ("nothing", |_| plain("/dev/nowhere"), "does not exist"),
@@ -122,7 +128,7 @@ const CASES: &[Case] = &[
 
 #[test]
 fn dangerous_requests_are_refused_with_their_reason_and_change_nothing() {
-    if let Some(why) = unable() {
+    if let Some(why) = skip_reason() {
         return println!("skipped: {why}");
     }
     let (mut refused, mut skipped) = (0, Vec::new());
@@ -136,18 +142,18 @@ fn dangerous_requests_are_refused_with_their_reason_and_change_nothing() {
             }
         };
         let before = bench.hashes();
-        let looked = check_drive(&request.path, request.erase.as_deref());
-        assert_eq!(bench.hashes(), before, "{name}: looking changed a byte");
-        let error = match (looked, request.between) {
+        let inspection = check_drive(&request.path, request.erase.as_deref());
+        assert_eq!(bench.hashes(), before, "{name}: the inspection changed a byte");
+        let error = match (inspection, request.between) {
             (Err(error), _) => error,
-            (Ok(seen), Some(between)) => {
+            (Ok(inspected), Some(between)) => {
                 between(&mut bench);
                 let before = bench.hashes();
-                let error = seen.claim().map(drop).expect_err(name);
-                assert_eq!(bench.hashes(), before, "{name}: claiming changed a byte");
+                let error = inspected.claim().map(drop).expect_err(name);
+                assert_eq!(bench.hashes(), before, "{name}: the claim changed a byte");
                 error
             }
-            (Ok(_), None) => panic!("{name}: was taken"),
+            (Ok(_), None) => panic!("{name}: the drive was accepted"),
         };
         let text = error.to_string();
         assert!(text.contains(reason), "{name}: {text}");
@@ -161,7 +167,7 @@ fn dangerous_requests_are_refused_with_their_reason_and_change_nothing() {
 
 #[test]
 fn another_part_of_the_same_file_is_another_drive() {
-    if let Some(why) = unable() {
+    if let Some(why) = skip_reason() {
         return println!("skipped: {why}");
     }
     let mut bench = Bench::new();
@@ -180,16 +186,16 @@ fn needs(tools: &[&str]) -> Result<(), String> {
     }
 }
 
-/// Makes a file system that writes nothing later by itself.
+/// Creates a file system that writes nothing later by itself.
 fn ext2(device: &str) {
     tool("mke2fs", &["-q", "-F", "-t", "ext2", device]);
 }
 
-fn plain(path: &str) -> Made {
+fn plain(path: &str) -> Prepared {
     Ok(Request { path: path.into(), erase: None, between: None })
 }
 
-fn made(bench: &mut Bench, mebibytes: u64, argv: &[&str]) -> Made {
+fn formatted(bench: &mut Bench, mebibytes: u64, argv: &[&str]) -> Prepared {
     let (Some(name), Some(words)) = (argv.first(), argv.get(1..)) else { return plain("") };
     needs(&[name])?;
     let (device, image) = bench.device(mebibytes);
@@ -197,14 +203,14 @@ fn made(bench: &mut Bench, mebibytes: u64, argv: &[&str]) -> Made {
     Ok(Request::confirmed(&device, &image))
 }
 
-fn mounted(bench: &mut Bench) -> Made {
+fn mounted(bench: &mut Bench) -> Prepared {
     let (device, image) = bench.device(24);
     ext2(&device);
     bench.mount(&device, &[]);
     Ok(Request::confirmed(&device, &image))
 }
 
-fn mounted_read_only(bench: &mut Bench) -> Made {
+fn mounted_read_only(bench: &mut Bench) -> Prepared {
     let (device, image) = bench.device(24);
     ext2(&device);
     bench.mount(&device, &["-o", "ro"]);
@@ -214,12 +220,12 @@ fn mounted_read_only(bench: &mut Bench) -> Made {
 /// Adds a partition in the kernel's table only, so that its mount is the only reason.
 fn add_partition(bench: &mut Bench, device: &str) -> String {
     tool("addpart", &[device, "1", "4096", "32768"]);
-    let gone = device.to_string();
-    bench.undo(move || quiet("delpart", &[&gone, "1"]));
+    let device_name = device.to_string();
+    bench.undo(move || quiet("delpart", &[&device_name, "1"]));
     format!("{device}p1")
 }
 
-fn mounted_partition(bench: &mut Bench) -> Made {
+fn mounted_partition(bench: &mut Bench) -> Prepared {
     let (device, image) = bench.device(24);
     let partition = add_partition(bench, &device);
     ext2(&partition);
@@ -229,12 +235,12 @@ fn mounted_partition(bench: &mut Bench) -> Made {
 
 /// Returns a shell in its own mount namespace, where it mounts the device.
 fn mount_apart(device: &str, at: &Path, more: &[&str], then: &str) -> Command {
-    // Read-only, because else the superblock is written some time after the mount.
+    // Read-only, because otherwise the superblock is written some time after the mount.
     let script = format!("mount -o ro {device} {} && {then}", at.display());
     command("unshare", &[more, &["sh", "-c", &script]].concat())
 }
 
-fn mounted_elsewhere(bench: &mut Bench) -> Made {
+fn mounted_elsewhere(bench: &mut Bench) -> Prepared {
     let (device, image) = bench.device(24);
     ext2(&device);
     let at = bench.folder("at");
@@ -243,8 +249,8 @@ fn mounted_elsewhere(bench: &mut Bench) -> Made {
     Ok(Request::confirmed(&device, &image))
 }
 
-/// Mounts in a namespace held only by a file. The superblock is overwritten, so that only the kernel knows.
-fn mounted_nowhere(bench: &mut Bench) -> Made {
+/// Mounts in a namespace held only by a file. The superblock is overwritten, so that only the kernel's claim shows it.
+fn mounted_nowhere(bench: &mut Bench) -> Prepared {
     let (device, image) = bench.device(24);
     ext2(&device);
     let (at, outer) = (bench.folder("at"), bench.folder("outer"));
@@ -264,7 +270,7 @@ fn mounted_nowhere(bench: &mut Bench) -> Made {
     Ok(Request::confirmed(&device, &image))
 }
 
-fn root(_: &mut Bench) -> Made {
+fn root(_: &mut Bench) -> Prepared {
     let status = rustix::fs::stat("/").unwrap();
     let (major, minor) = (rustix::fs::major(status.st_dev), rustix::fs::minor(status.st_dev));
     let folder = std::fs::canonicalize(format!("/sys/dev/block/{major}:{minor}"));
@@ -279,17 +285,17 @@ fn root(_: &mut Bench) -> Made {
     Ok(Request { path, erase: None, between: None })
 }
 
-fn btrfs_member(bench: &mut Bench) -> Made {
+fn btrfs_member(bench: &mut Bench) -> Prepared {
     needs(&["mkfs.btrfs"])?;
     let ((first, _), (second, image)) = (bench.device(128), bench.device(128));
     tool("mkfs.btrfs", &["-q", "-d", "single", "-m", "single", &first, &second]);
     tool("btrfs", &["device", "scan", &first, &second]);
-    // Read-only, because else the file system writes at any time.
+    // Read-only, because otherwise the file system writes at any time.
     bench.mount(&first, &["-t", "btrfs", "-o", "ro"]);
     Ok(Request::confirmed(&second, &image))
 }
 
-fn journal(bench: &mut Bench) -> Made {
+fn journal(bench: &mut Bench) -> Prepared {
     let ((device, _), (journal, image)) = (bench.device(24), bench.device(24));
     tool("mke2fs", &["-q", "-b", "4096", "-O", "journal_dev", &journal]);
     let option = format!("device={journal}");
@@ -298,7 +304,7 @@ fn journal(bench: &mut Bench) -> Made {
     Ok(Request::confirmed(&journal, &image))
 }
 
-fn swap(bench: &mut Bench) -> Made {
+fn swap(bench: &mut Bench) -> Prepared {
     let (device, image) = bench.device(24);
     tool("mkswap", &[&device]);
     if !succeeds("swapon", &[&device]) {
@@ -309,12 +315,12 @@ fn swap(bench: &mut Bench) -> Made {
     Ok(Request::confirmed(&device, &image))
 }
 
-fn swap_off(bench: &mut Bench) -> Made {
-    made(bench, 24, &["mkswap"])
+fn swap_off(bench: &mut Bench) -> Prepared {
+    formatted(bench, 24, &["mkswap"])
 }
 
-fn lvm(bench: &mut Bench) -> Made {
-    made(bench, 24, &["pvcreate", "--quiet", "--yes"])
+fn lvm(bench: &mut Bench) -> Prepared {
+    formatted(bench, 24, &["pvcreate", "--quiet", "--yes"])
 }
 
 fn mapper() -> Result<(), String> {
@@ -325,7 +331,7 @@ fn mapper() -> Result<(), String> {
     }
 }
 
-fn lvm_active(bench: &mut Bench) -> Made {
+fn lvm_active(bench: &mut Bench) -> Prepared {
     mapper()?;
     needs(&["vgcreate"])?;
     let (device, image) = bench.device(32);
@@ -340,36 +346,36 @@ fn map(bench: &mut Bench, device: &str) -> Result<String, String> {
     mapper()?;
     let name = format!("fsdyno-{}-{}", std::process::id(), device.replace('/', "-"));
     tool("dmsetup", &["create", &name, "--table", &format!("0 32768 linear {device} 0")]);
-    let gone = name.clone();
-    bench.undo(move || quiet("dmsetup", &["remove", &gone]));
+    let copy = name.clone();
+    bench.undo(move || quiet("dmsetup", &["remove", &copy]));
     Ok(format!("/dev/mapper/{name}"))
 }
 
-fn mapped(bench: &mut Bench) -> Made {
+fn mapped(bench: &mut Bench) -> Prepared {
     let (device, image) = bench.device(24);
     map(bench, &device)?;
     Ok(Request::confirmed(&device, &image))
 }
 
-fn mapping(bench: &mut Bench) -> Made {
+fn mapping(bench: &mut Bench) -> Prepared {
     let (device, _) = bench.device(24);
     plain(&map(bench, &device)?)
 }
 
-fn md_front(bench: &mut Bench) -> Made {
+fn md_front(bench: &mut Bench) -> Prepared {
     let (device, image) = bench.device(24);
     put(&device, 4096, &md_superblock(4096));
     Ok(Request::confirmed(&device, &image))
 }
 
-fn md_end(bench: &mut Bench) -> Made {
+fn md_end(bench: &mut Bench) -> Prepared {
     let (device, image) = bench.device(24);
     let at = 24 * MIB - 8192;
     put(&device, at, &md_superblock(at));
     Ok(Request::confirmed(&device, &image))
 }
 
-fn md_running(bench: &mut Bench) -> Made {
+fn md_running(bench: &mut Bench) -> Prepared {
     needs(&["mdadm"])?;
     if !Path::new("/proc/mdstat").exists() {
         return Err("this kernel has no md".into());
@@ -384,7 +390,7 @@ fn md_running(bench: &mut Bench) -> Made {
     Ok(Request::confirmed(&device, &image))
 }
 
-fn luks(bench: &mut Bench) -> Made {
+fn luks(bench: &mut Bench) -> Prepared {
     needs(&["cryptsetup"])?;
     let (device, image) = bench.device(24);
     let words =
@@ -401,116 +407,116 @@ fn table(bench: &mut Bench, label: &str) -> Result<(String, PathBuf), String> {
     Ok((device, image))
 }
 
-fn gpt(bench: &mut Bench) -> Made {
+fn gpt(bench: &mut Bench) -> Prepared {
     let (device, image) = table(bench, "gpt")?;
     Ok(Request::confirmed(&device, &image))
 }
 
-fn gpt_backup(bench: &mut Bench) -> Made {
+fn gpt_backup(bench: &mut Bench) -> Prepared {
     let (device, image) = table(bench, "gpt")?;
     put(&device, 0, &[0; 34 * 512]);
     Ok(Request::confirmed(&device, &image))
 }
 
-fn mbr(bench: &mut Bench) -> Made {
+fn mbr(bench: &mut Bench) -> Prepared {
     let (device, image) = table(bench, "dos")?;
     Ok(Request::confirmed(&device, &image))
 }
 
-fn kernel_parts(bench: &mut Bench) -> Made {
+fn kernel_parts(bench: &mut Bench) -> Prepared {
     let (device, image) = bench.device(24);
     add_partition(bench, &device);
     Ok(Request::confirmed(&device, &image))
 }
 
-/// Makes a file system that begins at a sector.
-fn lost(bench: &mut Bench, sector: u64) -> Made {
+/// Creates a file system that begins at a sector.
+fn lost(bench: &mut Bench, sector: u64) -> Prepared {
     let (device, image) = bench.device(24);
     let offset = format!("offset={}", sector * 512);
     tool("mke2fs", &["-q", "-t", "ext4", "-E", &offset, &device, "19M"]);
     Ok(Request::confirmed(&device, &image))
 }
 
-fn partition(bench: &mut Bench) -> Made {
+fn partition(bench: &mut Bench) -> Prepared {
     let (device, image) = bench.device(24);
     Ok(Request::confirmed(&add_partition(bench, &device), &image))
 }
 
-fn link(bench: &mut Bench) -> Made {
+fn link(bench: &mut Bench) -> Prepared {
     let ((mine, image), (other, _)) = (bench.device(24), bench.device(24));
     let link = bench.path("ata-DISK_S3RIAL");
     std::os::unix::fs::symlink(&mine, &link).unwrap();
     let request = Request::confirmed(&link.to_string_lossy(), &image);
-    Ok(request.then(move |_| {
+    Ok(request.with_action(move |_| {
         std::fs::remove_file(&link).unwrap();
         std::os::unix::fs::symlink(&other, &link).unwrap();
     }))
 }
 
-fn number(bench: &mut Bench) -> Made {
+fn number(bench: &mut Bench) -> Prepared {
     if !Path::new("/sys/block/loop0/diskseq").exists() {
         return Err("this kernel does not number its disks (5.15 does)".into());
     }
     let ((device, image), other) = (bench.device(24), bench.image(24));
     let request = Request::confirmed(&device, &image);
-    Ok(request.then(move |_| {
+    Ok(request.with_action(move |_| {
         tool("losetup", &["--detach", &device]);
         tool("losetup", &[&device, &other.to_string_lossy()]);
     }))
 }
 
-fn mkfs_between(bench: &mut Bench) -> Made {
+fn mkfs_between(bench: &mut Bench) -> Prepared {
     let (device, image) = bench.device(24);
     let request = Request::confirmed(&device, &image);
-    Ok(request.then(move |_| tool("mke2fs", &["-q", "-t", "ext4", &device])))
+    Ok(request.with_action(move |_| tool("mke2fs", &["-q", "-t", "ext4", &device])))
 }
 
-fn mount_between(bench: &mut Bench) -> Made {
+fn mount_between(bench: &mut Bench) -> Prepared {
     let (device, image) = bench.device(24);
     let request = Request::confirmed(&device, &image);
-    Ok(request.then(move |bench| {
+    Ok(request.with_action(move |bench| {
         ext2(&device);
         bench.mount(&device, &[]);
     }))
 }
 
-fn read_only(bench: &mut Bench) -> Made {
+fn read_only(bench: &mut Bench) -> Prepared {
     let image = bench.image(24);
     let device = bench.attach(&image, &["--read-only"]);
     Ok(Request::confirmed(&device, &image))
 }
 
-fn too_small(bench: &mut Bench) -> Made {
+fn too_small(bench: &mut Bench) -> Prepared {
     let (device, image) = bench.device(8);
     Ok(Request::confirmed(&device, &image))
 }
 
-fn no_erase(bench: &mut Bench) -> Made {
+fn no_erase(bench: &mut Bench) -> Prepared {
     plain(&bench.device(24).0)
 }
 
-fn wrong_erase(bench: &mut Bench) -> Made {
+fn wrong_erase(bench: &mut Bench) -> Prepared {
     Ok(Request::confirmed(&bench.device(24).0, Path::new("S3RIAL")))
 }
 
-fn short_erase(bench: &mut Bench) -> Made {
+fn short_erase(bench: &mut Bench) -> Prepared {
     let (device, image) = bench.device(24);
     Ok(Request::confirmed(&device, image.parent().unwrap()))
 }
 
-fn under_loop(bench: &mut Bench) -> Made {
+fn under_loop(bench: &mut Bench) -> Prepared {
     let (device, image) = bench.device(24);
     bench.attach(Path::new(&device), &["--read-only"]);
     Ok(Request::confirmed(&device, &image))
 }
 
-fn over_device(bench: &mut Bench) -> Made {
+fn over_device(bench: &mut Bench) -> Prepared {
     let (below, _) = bench.device(24);
     let device = bench.attach(Path::new(&below), &[]);
     Ok(Request::confirmed(&device, Path::new(&below)))
 }
 
-fn same_file(bench: &mut Bench) -> Made {
+fn same_file(bench: &mut Bench) -> Prepared {
     let (device, image) = bench.device(100);
     let other = bench.attach(&image, &["--offset", "73400320"]);
     tool("mke2fs", &["-q", "-t", "ext4", &other]);
@@ -518,21 +524,21 @@ fn same_file(bench: &mut Bench) -> Made {
     Ok(Request::confirmed(&device, &image))
 }
 
-fn same_bytes(bench: &mut Bench) -> Made {
+fn same_bytes(bench: &mut Bench) -> Prepared {
     let image = bench.image(48);
     let device = bench.attach(&image, &["--sizelimit", "33554432"]);
     bench.attach(&image, &["--offset", "33550336", "--sizelimit", "8192"]);
     Ok(Request::confirmed(&device, &image))
 }
 
-fn file_written(bench: &mut Bench) -> Made {
+fn file_written(bench: &mut Bench) -> Prepared {
     let (device, image) = bench.device(24);
     let script = format!("exec 3<>{}; echo ready; exec sleep 1000", image.display());
     bench.process(&mut command("sh", &["-c", &script]));
     Ok(Request::confirmed(&device, &image))
 }
 
-fn file_swap(bench: &mut Bench) -> Made {
+fn file_swap(bench: &mut Bench) -> Prepared {
     // File systems in memory support no swap files.
     let folder = tempfile::tempdir().unwrap();
     let image = folder.path().join("image");
@@ -552,14 +558,14 @@ fn file_swap(bench: &mut Bench) -> Made {
     Ok(Request::confirmed(&device, &image))
 }
 
-fn written(bench: &mut Bench) -> Made {
+fn written(bench: &mut Bench) -> Prepared {
     let (device, image) = bench.device(24);
     let script = format!("exec 3<>{device}; echo ready; exec sleep 1000");
     bench.process(&mut command("sh", &["-c", &script]));
     Ok(Request::confirmed(&device, &image))
 }
 
-fn held(bench: &mut Bench) -> Made {
+fn held(bench: &mut Bench) -> Prepared {
     use std::os::unix::fs::OpenOptionsExt;
     let (device, image) = bench.device(24);
     let exclusive = rustix::fs::OFlags::EXCL.bits() as i32;
@@ -568,10 +574,10 @@ fn held(bench: &mut Bench) -> Made {
     Ok(Request::confirmed(&device, &image))
 }
 
-fn locked(bench: &mut Bench) -> Made {
+fn locked(bench: &mut Bench) -> Prepared {
     let (device, image) = bench.device(24);
     let request = Request::confirmed(&device, &image);
-    Ok(request.then(move |bench| {
+    Ok(request.with_action(move |bench| {
         let script = "echo ready; exec sleep 1000";
         bench.process(&mut command("flock", &["--no-fork", &device, "sh", "-c", script]));
     }))
@@ -587,7 +593,7 @@ fn used(bench: &mut Bench) -> (String, PathBuf) {
     (device, image)
 }
 
-fn claimed(bench: &mut Bench) -> Made {
+fn claimed(bench: &mut Bench) -> Prepared {
     let (device, image) = bench.device(24);
     let request = Request::confirmed(&device, &image);
     let erase = request.erase.clone();
@@ -596,7 +602,7 @@ fn claimed(bench: &mut Bench) -> Made {
     Ok(request)
 }
 
-fn copied(bench: &mut Bench) -> Made {
+fn copied(bench: &mut Bench) -> Prepared {
     let (_, image) = used(bench);
     let copy = bench.image(24);
     std::fs::copy(&image, &copy).unwrap();
@@ -604,20 +610,20 @@ fn copied(bench: &mut Bench) -> Made {
     Ok(Request::confirmed(&device, &copy))
 }
 
-fn taken(bench: &mut Bench) -> Made {
+fn taken(bench: &mut Bench) -> Prepared {
     let (device, image) = used(bench);
     tool("mke2fs", &["-q", "-F", "-t", "ext4", "-E", "offset=1048576", &device, "20M"]);
     Ok(Request::confirmed(&device, &image))
 }
 
-fn table_by_now(bench: &mut Bench) -> Made {
+fn later_table(bench: &mut Bench) -> Prepared {
     needs(&["sfdisk"])?;
     let (device, image) = used(bench);
     feed("sfdisk", &["--quiet", "--no-reread", &device], "label: dos\n");
     Ok(Request::confirmed(&device, &image))
 }
 
-fn no_serial(_: &mut Bench) -> Made {
+fn no_serial(_: &mut Bench) -> Prepared {
     let names = ["/dev/zram0", "/dev/ram0"];
     let found = names.iter().find(|name| Path::new(name).exists());
     plain(found.ok_or("neither zram nor ram disk here")?)
@@ -625,7 +631,7 @@ fn no_serial(_: &mut Bench) -> Made {
 
 #[test]
 fn all_reasons_are_reported_at_once() {
-    if let Some(why) = unable() {
+    if let Some(why) = skip_reason() {
         return println!("skipped: {why}");
     }
     let mut bench = Bench::new();
@@ -633,7 +639,7 @@ fn all_reasons_are_reported_at_once() {
     let device = bench.attach(&image, &["--read-only"]);
     put(&image, 4096, &md_superblock(4096));
     let Err(BlockError::Refused { reasons, .. }) = check_drive(Path::new(&device), None) else {
-        panic!("was taken")
+        panic!("the drive was accepted")
     };
     assert_eq!(reasons.len(), 2, "{reasons:?}");
 }

@@ -1,5 +1,5 @@
 //! A leftover tree deeper than the limit of open files.
-#![allow(clippy::unwrap_used, reason = "a test ends where something is not as it should be")]
+#![allow(clippy::unwrap_used, reason = "tests may unwrap")]
 
 use std::os::fd::OwnedFd;
 

@@ -93,7 +93,7 @@ fn disk() -> io::Result<Windows> {
     Windows::new(open_pci_memory(&layout::disk_pci(0))?)
 }
 
-/// Reads the request, which is in the text of the job.
+/// Reads the request from the text of the job.
 fn read_request(mailbox: Mailbox<'static>) -> io::Result<RecoveryRequest> {
     let text = mailbox.job().map_err(io::Error::other)?;
     Ok(serde_json::from_slice::<RecoveryJob>(&text)?.order)
@@ -142,7 +142,10 @@ impl Context<'_> {
                 }
                 Some(status) => format!("the process that recovered it ended: {status}"),
                 None if remaining == Nanos(0) => {
-                    format!("it hung: not back within {} of virtual time", self.request.deadline)
+                    format!(
+                        "it hung: it did not return within {} of virtual time",
+                        self.request.deadline
+                    )
                 }
                 None => {
                     wait_for_child_signal(remaining);
@@ -163,7 +166,7 @@ impl Context<'_> {
             bytes: open_pci_memory(&layout::disk_pci(0))?,
             log: open_pci_memory(layout::LOG_PCI)?,
             data: None,
-            made: true,
+            formatted: true,
         };
         let seed = partition::disk_seed(self.job.seed, 0);
         let Context { spec, partition, .. } = *self;
@@ -177,7 +180,9 @@ impl Context<'_> {
         // If a device is mounted whose file system is still mounted, the kernel returns that same file system, and the
         // next image would be read through the old one. The remaining cuts are therefore left to a different guest.
         if self.target(&device, shared).is_mounted()? {
-            return Err(io::Error::other("what a cut left cannot be unmounted"));
+            return Err(io::Error::other(
+                "the file system recovered after a cut cannot be unmounted",
+            ));
         }
         end(&device)
     }
@@ -212,7 +217,7 @@ impl Context<'_> {
             recovery.lost = recovery.refused.clone();
             return Ok(());
         }
-        // What counts for the user is the state after the repair, or after the last resort.
+        // The state after the repair, or after the last resort, is the one that matters to the user.
         let mut after_repair = Recovery::default();
         recovery.repair =
             Some(self.repair(&self.request.repair, device, shared, &mut after_repair, tree)?);

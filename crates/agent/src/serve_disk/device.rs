@@ -62,8 +62,8 @@ pub struct Regions {
     pub log: File,
     /// The log of the bytes of all writes, if they are logged.
     pub data: Option<File>,
-    /// True if the disk holds a file system that another guest made.
-    pub made: bool,
+    /// True if the disk holds a file system that another guest created.
+    pub formatted: bool,
 }
 
 /// A disk to be served, and the guest's processor.
@@ -117,15 +117,15 @@ pub fn start(
         drive(driver_socket.try_clone()?, &path, spec, partition)
     })?;
     drop(driver_socket);
-    let mut given =
+    let mut fds =
         vec![server_socket.as_raw_fd(), regions.bytes.as_raw_fd(), regions.log.as_raw_fd()];
-    given.extend(regions.data.as_ref().map(AsRawFd::as_raw_fd));
+    fds.extend(regions.data.as_ref().map(AsRawFd::as_raw_fd));
     let (spec, cpu) = (spec.clone(), cpu.clone());
     let work = move || {
         let served = Served { spec: &spec, seed, partition, cpu: &cpu };
         serve(server_socket, regions, served, shared, mailbox)
     };
-    let server = process::spawn_sharing_memory(&given, work)?;
+    let server = process::spawn_sharing_memory(&fds, work)?;
     wait_for_size(&name, server, driver)?;
     Ok(BlockDevice { name, path, server, driver })
 }
@@ -148,7 +148,7 @@ fn serve(
     let disk = fsdyno_disk::build(spec, seed);
     let mut windows = Windows::new(regions.bytes)?;
     windows.map_ahead(0, MAPPED_AHEAD)?;
-    let store = match regions.made {
+    let store = match regions.formatted {
         true => Store::open(windows).map_err(io::Error::other)?,
         false => Store::create(windows, spec.capacity).map_err(io::Error::other)?,
     };
@@ -162,7 +162,7 @@ fn serve(
     });
     let mut server = Server::new(socket, disk, store, log, shared, mailbox, partition)
         .with_data(data.transpose()?)
-        .on(cpu.clone());
+        .with_cpu(cpu.clone());
     process::never_wait_for_memory()?;
     processor::free_of_charge(|| server.run())
 }

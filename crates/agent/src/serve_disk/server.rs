@@ -59,7 +59,7 @@ pub struct Server {
     lead: Nanos,
     /// The stored bytes of this disk that are already included in the mailbox's sum over all disks.
     reported: u64,
-    /// The bytes written to this disk that the mailbox already includes, likewise.
+    /// The bytes written to this disk that are already included in the mailbox's sum, likewise.
     reported_written: u64,
 }
 
@@ -134,7 +134,7 @@ impl Server {
     }
 
     /// Returns the same server, in a guest with this processor.
-    pub fn on(self, cpu: CpuPlan) -> Server {
+    pub fn with_cpu(self, cpu: CpuPlan) -> Server {
         Server { cpu, ..self }
     }
 
@@ -154,8 +154,8 @@ impl Server {
         }
     }
 
-    /// Yields the CPU to the driver until it has sent a write's payload to the socket, and meanwhile answers requests
-    /// due. Reading immediately would switch between driver and server at every page, which took three times the
+    /// Yields the CPU to the driver until it has sent a write's payload to the socket, and meanwhile answers due
+    /// requests. Reading immediately would switch between driver and server at every page, which took three times the
     /// instructions. A driver that needs longer than expected, for example because of a processor profile, is given the
     /// remaining time at its observed rate, until it makes no more progress.
     fn wait_for_payload(&mut self, arrived: Nanos, length: u32) -> io::Result<()> {
@@ -274,7 +274,7 @@ impl Server {
                 }
             }
             Err(Malformed::Magic) => {
-                return Err(io::Error::new(io::ErrorKind::InvalidData, "no NBD request"));
+                return Err(io::Error::new(io::ErrorKind::InvalidData, "not an NBD request"));
             }
             Err(Malformed::Invalid { id, payload }) => {
                 self.discard_payload(payload)?;

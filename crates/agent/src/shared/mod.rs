@@ -199,16 +199,19 @@ impl Shared {
         self.roots.iter().try_for_each(|root| Ok(rustix::fs::syncfs(root)?))
     }
 
-    /// Mounts the folder for one more client, which has nothing in its cache, while `look` examines the trial's folder.
+    /// Mounts the folder for one more client, whose cache is empty, and calls `examine` with the trial's folder.
     ///
     /// # Errors
-    /// Errors from the kernel or `look`.
-    pub fn observed<T>(&self, look: impl FnOnce(BorrowedFd<'_>) -> io::Result<T>) -> io::Result<T> {
+    /// Errors from the kernel or `examine`.
+    pub fn observed<T>(
+        &self,
+        examine: impl FnOnce(BorrowedFd<'_>) -> io::Result<T>,
+    ) -> io::Result<T> {
         let root = self.mount_for(self.observer(), self.protocol.observer_options())?;
-        let seen = look(root.as_fd());
+        let result = examine(root.as_fd());
         drop(root);
         rustix::mount::unmount(self.mount_point_of(self.observer()), UnmountFlags::empty())?;
-        seen
+        result
     }
 }
 
@@ -221,7 +224,7 @@ fn write(path: &str, text: &str) -> io::Result<()> {
 }
 
 /// Writes to a kernel file if this kernel has it.
-fn write_if_there(path: &str, text: &str) -> io::Result<()> {
+fn write_if_exists(path: &str, text: &str) -> io::Result<()> {
     match write(path, text) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
         other => other,

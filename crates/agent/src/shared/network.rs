@@ -63,9 +63,9 @@ impl HostNamespaces {
         let own = HostNamespaces::own()?;
         // SAFETY: takes only a number.
         check(unsafe { libc::unshare(libc::CLONE_NEWNET | libc::CLONE_NEWUTS) })?;
-        let made = set_host_name(name).and_then(|()| HostNamespaces::own());
+        let namespaces = set_host_name(name).and_then(|()| HostNamespaces::own());
         own.enter()?;
-        made
+        namespaces
     }
 
     fn enter(&self) -> io::Result<()> {
@@ -81,9 +81,9 @@ impl HostNamespaces {
     pub fn within<T>(&self, work: impl FnOnce() -> io::Result<T>) -> io::Result<T> {
         let own = HostNamespaces::own()?;
         self.enter()?;
-        let done = work();
+        let result = work();
         own.enter()?;
-        done
+        result
     }
 }
 
@@ -143,9 +143,9 @@ fn connect(
     let [high, low] = host.0.to_be_bytes();
     switch.within(|| {
         let mut netlink = Netlink::open()?;
-        let here = End { name: &port, address: [2, 0, 0, 1, high, low] };
-        let there = End { name: HOST_END, address: host.hardware_address() };
-        netlink.add_pair(here, there, namespace.network.as_fd())?;
+        let switch_end = End { name: &port, address: [2, 0, 0, 1, high, low] };
+        let host_end = End { name: HOST_END, address: host.hardware_address() };
+        netlink.add_pair(switch_end, host_end, namespace.network.as_fd())?;
         netlink.join(&port, BRIDGE)?;
         netlink.set_queue(&port, queue)?;
         netlink.up(&port)
@@ -173,7 +173,7 @@ fn add_neighbours(host: Host, hosts: &[Host]) -> io::Result<()> {
 fn disable_ipv6() -> io::Result<()> {
     for which in ["all", "default"] {
         let path = format!("/proc/sys/net/ipv6/conf/{which}/disable_ipv6");
-        super::write_if_there(&path, "1")?;
+        super::write_if_exists(&path, "1")?;
     }
     Ok(())
 }

@@ -21,7 +21,7 @@ const SETTINGS: &[&str] = &["stripe_cache_size", "preread_bypass_threshold", "gr
 /// drawn from the seed, except UUIDs, which are drawn from `uuids` if given.
 ///
 /// # Errors
-/// What mdadm reports; an array that does not appear.
+/// Errors from mdadm; an array that does not appear.
 pub fn create(
     name: &str,
     raid: RaidPlan,
@@ -51,7 +51,7 @@ fn describe(name: &str) -> io::Result<BTreeMap<String, String>> {
     }
     let state = fs::read_to_string("/proc/mdstat")?;
     let line = state.lines().find_map(|line| line.strip_prefix(name)?.trim().strip_prefix(':'));
-    let line = line.ok_or_else(|| io::Error::other("/proc/mdstat does not know the array"))?;
+    let line = line.ok_or_else(|| io::Error::other("the array is not in /proc/mdstat"))?;
     details.insert("mdstat".into(), line.trim().to_string());
     Ok(details)
 }

@@ -1,4 +1,4 @@
-//! A directory as it is: nothing is formatted, and steps that need root are done only as root.
+//! An existing directory, used as it is: nothing is formatted, and steps that need root are done only as root.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -60,7 +60,7 @@ impl Target for Directory {
             );
         }
         conditions.notes.push(
-            "an existing directory, used as is: neither freshly made nor checked; kernel threads, dirty pages and \
+            "an existing directory, used as is: neither newly created nor checked; kernel threads, dirty pages and \
              the device's requests and flushes are those of the whole machine"
                 .to_string(),
         );

@@ -28,7 +28,7 @@ pub struct ModelledDisk {
 
 /// The kernel's access to a disk.
 pub enum Medium {
-    /// Through a server, which reports what it did.
+    /// Through a server, which counts its requests.
     Served {
         /// The device.
         device: BlockDevice,
@@ -77,7 +77,8 @@ impl ModelledDisk {
         !matches!(self.medium, Medium::Instant { .. })
     }
 
-    /// Configures its block queue as its disk profile specifies; describes, in sentences, what the driver cannot do.
+    /// Configures its block queue as its disk profile specifies; describes, in sentences, the settings that the driver
+    /// does not support.
     ///
     /// # Errors
     /// A setting that the kernel refuses or changes.
@@ -126,7 +127,7 @@ impl ModelledDisk {
         }
     }
 
-    /// Returns the file in which the kernel counts what is written to the disk, if no server of ours does.
+    /// Returns the file in which the kernel counts the sectors written to the disk, if no server of ours counts them.
     pub fn stat_file(&self) -> Option<PathBuf> {
         match &self.medium {
             Medium::Served { .. } => None,

@@ -83,7 +83,7 @@ impl Formatted {
     }
 
     /// Returns the same target for a host, where other arrays and UUIDs exist too: with its own array name, with the
-    /// number that UUIDs are drawn from, and with the handles that reserve the devices for us.
+    /// number that UUIDs are drawn from, and with the descriptors that hold the devices open.
     pub fn for_host(self, array: Option<String>, uuids: u64, held: Arc<[HeldDevice]>) -> Formatted {
         Formatted { array: array.unwrap_or(self.array), uuids: Some(uuids), held, ..self }
     }
@@ -184,7 +184,7 @@ impl Target for Formatted {
         self.set_timed(true);
         self.mount()?;
         self.setup.mount_ns = clock::now().since(formatted);
-        self.tell_mount(conditions)?;
+        self.describe_mount(conditions)?;
         self.disks.iter().try_for_each(|disk| disk.prove_queue(self.scheduler.as_deref()))?;
         let has_check = !self.plan.check.is_empty();
         conditions.notes.extend(self.mounting.notes(&self.plan.kind, has_check));
@@ -213,11 +213,11 @@ impl Target for Formatted {
 
     fn observed(
         &self,
-        look: &mut dyn FnMut(BorrowedFd<'_>) -> io::Result<VerifyReport>,
+        examine: &mut dyn FnMut(BorrowedFd<'_>) -> io::Result<VerifyReport>,
     ) -> io::Result<VerifyReport> {
         match &self.shared {
-            Some(shared) => shared.observed(look),
-            None => look(self.root()),
+            Some(shared) => shared.observed(examine),
+            None => examine(self.root()),
         }
     }
 
@@ -307,7 +307,7 @@ impl Target for Formatted {
         instruments
     }
 
-    /// Unmounts and flushes, like a shutdown: what the file system has written leaves the drive's cache too.
+    /// Unmounts and flushes, like a shutdown: the data written by the file system leave the drive's cache too.
     fn finish(&mut self) -> io::Result<()> {
         self.unmount()?;
         self.flush_device()?;

@@ -1,4 +1,5 @@
-//! Makes a file system: prepares its disks, runs its journal's command and mkfs, and reads back what is in effect.
+//! Creates a file system: prepares its disks, runs its journal's command and mkfs, and reads back the features in
+//! effect.
 
 use std::fs::File;
 use std::io;
@@ -53,7 +54,7 @@ impl Formatted {
         Ok(())
     }
 
-    /// Makes the file system, if it needs making, and adds the commands and the outcome to the conditions.
+    /// Creates the file system, unless its type needs no mkfs, and adds the commands and the outcome to the conditions.
     pub(super) fn format(&self, conditions: &mut Conditions) -> io::Result<()> {
         if matches!(self.mounting, Mounting::Raw) {
             return Ok(());
@@ -104,7 +105,7 @@ impl Formatted {
         conditions.features.extend(bytes.map(|bytes| ("journal bytes".into(), bytes.to_string())));
         let note = |message| format!("the features in effect could not be read back: {message}");
         conditions.notes.extend(read_errors.into_iter().map(note));
-        // The command that made a pool has also imported it.
+        // The command that created a pool has also imported it.
         self.export()
     }
 
@@ -113,8 +114,8 @@ impl Formatted {
         self.mount()?;
         self.unmount()?;
         conditions.notes.push(format!(
-            "{} was mounted and unmounted once when it was made, untimed: the first mount of its life does \
-             work that no later one does",
+            "after mkfs, {} was mounted and unmounted once, untimed: the first mount of a new file system does \
+             work that no later mount does",
             self.plan.made_kind()
         ));
         Ok(())

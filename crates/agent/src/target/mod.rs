@@ -39,7 +39,7 @@ pub struct WrittenAt {
 /// The location of a trial's tree, and the operations on it between phases.
 pub trait Target {
     /// Creates the file system of the trial's tree, without mounting it; untimed from here on. The conditions record
-    /// what was done. A target that is used as it is creates nothing.
+    /// the steps. A target that is used as it is creates nothing.
     ///
     /// # Errors
     /// A command that failed, with its own message.
@@ -47,8 +47,8 @@ pub trait Target {
         Ok(())
     }
 
-    /// Makes the target ready: runs mkfs, if not yet done, and mounts. Records in the conditions what was done and what
-    /// is in effect.
+    /// Makes the target ready: runs mkfs, if not yet done, and mounts. Records the steps and the effective options in
+    /// the conditions.
     ///
     /// # Errors
     /// A command that failed, with its own message.
@@ -67,15 +67,15 @@ pub trait Target {
         vec![self.root()]
     }
 
-    /// Calls `look` with the tree for verification: for a shared one, through a client that has nothing in its cache.
+    /// Calls `examine` with the tree for verification: for a shared one, through a client whose cache is empty.
     ///
     /// # Errors
-    /// Errors from `look` or the kernel.
+    /// Errors from `examine` or from the kernel.
     fn observed(
         &self,
-        look: &mut dyn FnMut(BorrowedFd<'_>) -> io::Result<VerifyReport>,
+        examine: &mut dyn FnMut(BorrowedFd<'_>) -> io::Result<VerifyReport>,
     ) -> io::Result<VerifyReport> {
-        look(self.root())
+        examine(self.root())
     }
 
     /// Returns the device that stands for the workload's single file, if there is no file system.

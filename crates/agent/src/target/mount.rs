@@ -1,4 +1,4 @@
-//! The mount of a trial's file system, and its end.
+//! Mounts and unmounts a trial's file system.
 
 use std::fs::{self, File};
 use std::io;
@@ -20,8 +20,8 @@ use crate::{mount_info, tool};
 const BLKFLSBUF: libc::c_ulong = 0x1261;
 
 impl Formatted {
-    /// Opens the trial's own directory on what is mounted; without a file system, an empty one at the same path:
-    /// in the guest's memory, or, on a host, in a tmpfs of the trial's own.
+    /// Opens the trial's own directory on the mounted file system; without a file system, an empty one at the same
+    /// path: in the guest's memory, or, on a host, in a tmpfs that belongs to the trial.
     fn open_root(&mut self) -> io::Result<()> {
         let trial = self.mount_point.join("trial");
         if !trial.is_dir() {
@@ -63,22 +63,22 @@ impl Formatted {
         }
         self.mounted = true;
         self.open_root()?;
-        self.workers.look();
+        self.workers.record_pids();
         Ok(())
     }
 
     /// Returns the mount point of the lower file system.
-    pub(super) fn place_below(&self) -> PathBuf {
+    pub(super) fn lower_mount_point(&self) -> PathBuf {
         self.mount_point.with_extension("below")
     }
 
     /// Mounts the lower file system, and the upper one over an empty lower layer and an upper layer on it.
     fn mount_over(&self, below: &BelowPlan) -> io::Result<()> {
-        let mount_point = self.place_below();
+        let mount_point = self.lower_mount_point();
         fs::create_dir_all(&mount_point)?;
         let (kind, options) = (&below.mount_type, &below.mount_options);
         self.mount_by_kernel(&self.source(kind), kind, options, &mount_point)?;
-        let result = self.lay_over(&mount_point);
+        let result = self.mount_layers(&mount_point);
         if result.is_err() {
             // The target then counts as not mounted, which the next check relies on.
             let _ = rustix::mount::unmount(&mount_point, UnmountFlags::empty());
@@ -87,7 +87,7 @@ impl Formatted {
     }
 
     /// Mounts a file system over layers on the file system that is mounted at `folder`.
-    fn lay_over(&self, folder: &Path) -> io::Result<()> {
+    fn mount_layers(&self, folder: &Path) -> io::Result<()> {
         let mut options = Vec::new();
         for layer in ["lower", "upper", "work"] {
             let path = folder.join(layer);
@@ -161,7 +161,7 @@ impl Formatted {
     /// # Errors
     /// Errors from reading the mount table.
     pub fn is_mounted(&self) -> io::Result<bool> {
-        for path in [&self.access_path(), &self.place_below()] {
+        for path in [&self.access_path(), &self.lower_mount_point()] {
             if mount_info::in_effect(&path.to_string_lossy())?.is_some() {
                 return Ok(true);
             }
@@ -179,7 +179,7 @@ impl Formatted {
             self.workers.wait()?;
             self.export()?;
             if let Mounting::Over { .. } = self.mounting {
-                rustix::mount::unmount(self.place_below(), UnmountFlags::empty())?;
+                rustix::mount::unmount(self.lower_mount_point(), UnmountFlags::empty())?;
             }
         }
         self.drop_devices_cache()
@@ -199,8 +199,8 @@ impl Formatted {
         Ok(())
     }
 
-    /// Records in the conditions what is mounted.
-    pub(super) fn tell_mount(&self, conditions: &mut Conditions) -> io::Result<()> {
+    /// Records the mount in the conditions.
+    pub(super) fn describe_mount(&self, conditions: &mut Conditions) -> io::Result<()> {
         if let Mounting::Raw = self.mounting {
             conditions.mount = format!("none: {} itself", self.device_path().display());
             return Ok(());
@@ -212,7 +212,7 @@ impl Formatted {
         let all = mount_info::all_options(self.device_name());
         conditions.features.extend(all.map(|options| ("mount options".into(), options)));
         if let Mounting::Over { .. } | Mounting::Shared { .. } = self.mounting {
-            let below = self.place_below();
+            let below = self.lower_mount_point();
             let below = mount_info::in_effect(&below.to_string_lossy())?;
             conditions.below = below.unwrap_or_default();
         }

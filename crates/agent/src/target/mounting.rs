@@ -1,4 +1,4 @@
-//! The ways to mount a trial's file system, and what follows from each: this is the only place that distinguishes them.
+//! The ways to mount a trial's file system and their consequences: only this module distinguishes them.
 
 use fsdyno_record::plan::{BelowPlan, FilesystemPlan};
 use fsdyno_workload::GapKind;
@@ -90,18 +90,18 @@ impl Mounting {
         let mut notes = Vec::new();
         match self {
             Mounting::Raw => notes.push(
-                "raw: no file system; the workload's one file is the device, on which O_CREAT, O_TRUNC \
+                "raw: no file system; the workload's single file is the device, on which O_CREAT, O_TRUNC \
                  and unlink do nothing"
                     .to_string(),
             ),
             Mounting::Served => notes.push(format!(
-                "{kind}: a process in user space did the file system's work; it is shown, and no claim \
-                 about a kernel is judged by it. What the process holds cannot be read, so nothing \
-                 is called durable; its CPU time is named 'fuse'"
+                "{kind}: a process in user space did the file system's work; the result is shown, but no claim \
+                 about a kernel is judged by it. Data held by the process cannot be observed, so nothing \
+                 is reported as durable; its CPU time is named 'fuse'"
             )),
             Mounting::Shared { .. } => notes.push(format!(
-                "server, clients and network of {} were in one guest and shared its one processor: a rate is \
-                 that of all of them together, and none of them alone could be that slow",
+                "the server, clients and network of {} were in one guest and shared its single processor: a rate is \
+                 that of all of them together, and lower than that of any one of them alone",
                 kind.to_uppercase()
             )),
             Mounting::Device | Mounting::Memory | Mounting::Over { .. } => {}
@@ -113,7 +113,7 @@ impl Mounting {
             ));
         } else if !has_check && *self != Mounting::Raw {
             notes.push(format!(
-                "{kind} has no check of its own here: names and bytes were compared after a remount \
+                "{kind} has no check command here: names and bytes were compared after a remount \
                  instead"
             ));
         }
@@ -143,7 +143,7 @@ mod tests {
         let on = |on, kind| Mounting::Over { below: below(kind), on: Box::new(on) };
         let shared = FilesystemPlan { below: Some(below("xfs")), ..plan("nfs", "nfs") };
         let clients = Mounting::Shared { below: below("xfs"), on: Box::new(Mounting::Device) };
-        for (plan, disks, right, in_memory, durable) in [
+        for (plan, disks, expected, in_memory, durable) in [
             (plan("ext4", "ext4"), 1, Mounting::Device, false, true),
             (plan("tmpfs", "tmpfs"), 0, Mounting::Memory, true, false),
             (over("xfs"), 2, on(Mounting::Device, "xfs"), false, true),
@@ -153,9 +153,9 @@ mod tests {
             (plan("raw", ""), 1, Mounting::Raw, false, true),
         ] {
             let mounting = Mounting::of(&plan, disks);
-            assert_eq!(mounting, right);
-            assert_eq!(mounting.in_memory(), in_memory, "{right:?}");
-            assert_eq!(mounting.syncs_are_durable("noatime"), durable, "{right:?}");
+            assert_eq!(mounting, expected);
+            assert_eq!(mounting.in_memory(), in_memory, "{expected:?}");
+            assert_eq!(mounting.syncs_are_durable("noatime"), durable, "{expected:?}");
         }
         assert!(!on(Mounting::Device, "xfs").syncs_are_durable("noatime,volatile"));
         // The meaning of that option for a different file system is unknown.
@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_gap_cannot_do_it_is_not_called() {
+    fn a_gap_is_named_after_the_step_that_was_done() {
         use GapKind::{BackToBack, Drop, None, Remount, Sync};
         for (mounting, names) in [
             (Mounting::Device, [None, Sync, Drop, Remount]),

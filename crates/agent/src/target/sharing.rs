@@ -12,7 +12,7 @@ use crate::shared;
 impl Formatted {
     /// Mounts the file system (from its pool, if any), serves it over a network, and mounts it for each client.
     pub(super) fn mount_shared(&mut self, below: &BelowPlan) -> io::Result<()> {
-        let server_mount = self.place_below();
+        let server_mount = self.lower_mount_point();
         fs::create_dir_all(&server_mount)?;
         self.import()?;
         let (kind, options) = (&below.mount_type, &below.mount_options);
@@ -28,7 +28,7 @@ impl Formatted {
 
     /// Unmounts a shared file system for all clients and on the server, and exports its pool, if any.
     pub(super) fn unmount_shared(&mut self) -> io::Result<()> {
-        let server_mount = self.place_below();
+        let server_mount = self.lower_mount_point();
         if let Some(shared) = self.shared.as_mut().filter(|_| self.mounted) {
             shared.unmount(&server_mount)?;
             self.mounted = false;
@@ -40,7 +40,7 @@ impl Formatted {
     /// Syncs the mounts of all clients, and then the server's file system.
     pub(super) fn sync_shared(&self) -> io::Result<()> {
         self.shared.as_ref().map_or(Ok(()), shared::Shared::sync)?;
-        Ok(rustix::fs::syncfs(File::open(self.place_below())?)?)
+        Ok(rustix::fs::syncfs(File::open(self.lower_mount_point())?)?)
     }
 
     /// Returns the mount point at which the file system is accessed; that of the first client, if clients share it.

@@ -1,4 +1,5 @@
-//! Mounts a file system whose work is done by a process (FUSE) by running its command, and waits for its end.
+//! Mounts a file system that is implemented by a process (FUSE) by running its command, and waits for the end of that
+//! process.
 
 use std::fs;
 use std::io;
@@ -100,7 +101,7 @@ pub fn mount<'a>(
         if ended_at.is_some_and(|ended| now.since(ended) > MOUNT_DELAY) {
             return Err(mount_error(&workers, "ended and mounted nothing"));
         }
-        if work.is_still(&workers.children()?) {
+        if work.has_stalled(&workers.children()?) {
             return Err(mount_error(
                 &workers,
                 &format!("has been idle for {IDLE_LIMIT} without mounting"),
@@ -125,8 +126,8 @@ impl Workers {
         children.filter(|child| !child.has_ended).map(|child| child.pid).collect()
     }
 
-    /// Describes the end of the first process seen at work that should still run; `None` while all do. To be called
-    /// after a call has failed: a failure becomes visible shortly before the end of the process that served the call.
+    /// Describes the end of the first process seen at work that should still run; `None` while all do. To be used after
+    /// a call has failed: a failure becomes visible shortly before the end of the process that served the call.
     pub fn died(&self) -> Option<String> {
         let ended = |pid: &Pid| process::ended(*pid).ok().flatten();
         let started = clock::now();
@@ -143,7 +144,7 @@ impl Workers {
     }
 
     /// Records the processes at work, once the file system has answered.
-    pub fn look(&mut self) {
+    pub fn record_pids(&mut self) {
         self.pids = self.current_pids();
     }
 
@@ -160,10 +161,10 @@ impl Workers {
     /// # Errors
     /// A process that does not end, or that was seen running and ends with a failure.
     pub fn wait(&mut self) -> io::Result<()> {
-        self.wait_while_they_work(IDLE_LIMIT)
+        self.wait_until_ended(IDLE_LIMIT)
     }
 
-    fn wait_while_they_work(&mut self, idle_limit: Nanos) -> io::Result<()> {
+    fn wait_until_ended(&mut self, idle_limit: Nanos) -> io::Result<()> {
         if self.output.is_none() {
             return Ok(());
         }
@@ -205,7 +206,7 @@ impl Workers {
                 }
             }
             waited.retain(|pid| !ended_pids.contains(pid));
-            if work.is_still(&children) {
+            if work.has_stalled(&children) {
                 return Err(io::Error::other(format!(
                     "the file system's process hangs: it has not ended after its unmount, and done nothing \
                      for {idle_limit}: {}",
@@ -262,7 +263,7 @@ impl ActivityTracker {
     }
 
     /// Returns true if none of these has used any CPU time, or waited for a device, for too long.
-    fn is_still(&mut self, children: &[Child]) -> bool {
+    fn has_stalled(&mut self, children: &[Child]) -> bool {
         let (now, times) = (clock::now(), children.iter().map(|child| process_time(child.pid)));
         let time = times.fold(Nanos(0), |sum, time| sum + time);
         if time != self.last_progress.0 || children.iter().any(|child| child.is_waiting) {
@@ -413,8 +414,8 @@ mod tests {
             let mut hanging = sleeper()?;
             let mut workers =
                 Workers { output: output(), pids: Vec::new(), earlier_children: others };
-            workers.look();
-            let waited = workers.wait_while_they_work(Nanos(200_000_000));
+            workers.record_pids();
+            let waited = workers.wait_until_ended(Nanos(200_000_000));
             let died = Workers { pids: vec![Pid::from_child(&hanging.0)], ..workers };
             let before_death = died.died();
             hanging.0.kill()?;

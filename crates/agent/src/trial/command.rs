@@ -31,7 +31,9 @@ impl Trial<'_> {
         let result = self.shell(setup, "setup");
         self.target.set_timed(true);
         result?;
-        self.conditions.notes.push(format!("before the phase, in no figure: {setup}"));
+        self.conditions
+            .notes
+            .push(format!("run before the phase, not part of any figure: {setup}"));
         Ok(())
     }
 
@@ -72,8 +74,8 @@ impl Trial<'_> {
         }
         self.untimed(|target| target.gap(GapKind::Remount)).map_err(failed("last remount"))?;
         let mailbox = self.mailbox;
-        let mut beat = || mailbox.set(Word::Now, clock::now().0);
-        let tree = self.untimed(|target| tree_hash::hash(target.root(), &mut beat));
+        let mut on_progress = || mailbox.set(Word::Now, clock::now().0);
+        let tree = self.untimed(|target| tree_hash::hash(target.root(), &mut on_progress));
         self.measured.tree = Some(tree.map_err(failed("read the tree back"))?);
         Ok(())
     }

@@ -13,7 +13,7 @@ use fsdyno_workload::{GapKind, PhaseSpec, Tree, Workload};
 use super::{Trial, elapsed, failed};
 
 impl Trial<'_> {
-    /// Compares the tree with what a phase should leave.
+    /// Compares the tree with the expected state after a phase.
     pub(super) fn verify(&mut self, workload: &dyn Workload, phase: usize) -> Result<(), String> {
         self.stage(Stage::Verifying);
         let done = self.done.get(phase).map_or(&[][..], Vec::as_slice);
@@ -21,12 +21,12 @@ impl Trial<'_> {
         self.compare(tree.as_ref())
     }
 
-    /// Compares the tree with what it should contain, untimed.
+    /// Compares the tree with its expected contents, untimed.
     pub(super) fn compare(&mut self, tree: &dyn Tree) -> Result<(), String> {
         self.target.set_timed(false);
         let mode = self.job.plan.verify;
         let mailbox = self.mailbox;
-        let mut beat = |entries: u64| {
+        let mut on_progress = |entries: u64| {
             if entries % 256 == 0 {
                 mailbox.set(Word::Now, clock::now().0);
             }
@@ -35,9 +35,9 @@ impl Trial<'_> {
         let report = match &self.device {
             Some((device, file)) => File::open(Path::new(OsStr::from_bytes(device.to_bytes())))
                 .and_then(|device| verify_device(device, tree, file, &self.contents, mode)),
-            None => self
-                .target
-                .observed(&mut |root| verify(root, tree, &self.contents, mode, seed, &mut beat)),
+            None => self.target.observed(&mut |root| {
+                verify(root, tree, &self.contents, mode, seed, &mut on_progress)
+            }),
         };
         self.target.set_timed(true);
         let report: VerifyReport = report.map_err(failed("verify"))?;
@@ -55,7 +55,7 @@ impl Trial<'_> {
         }
     }
 
-    /// Unmounts, and sums up what the instrument took; first verifies the last phase, if needed.
+    /// Verifies the last phase, if needed, unmounts, and sums up the costs of the instrument.
     pub(super) fn finish(
         &mut self,
         workload: &dyn Workload,

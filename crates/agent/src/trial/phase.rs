@@ -19,21 +19,21 @@ use crate::target::{Target, WrittenAt};
 use crate::{machine, processor};
 
 impl Trial<'_> {
-    /// Runs a phase and returns what was measured.
+    /// Runs a phase and returns its measurements.
     pub(super) fn phase(
         &mut self,
         workload: &dyn Workload,
         index: usize,
         spec: &PhaseSpec,
         engine_cost: EngineCost,
-        runs_on: bool,
+        continues: bool,
     ) -> Result<Phase, String> {
         let instruments = self.instruments();
         let before = self.start_phase();
         let Issued { done, command, opened, counts_before, written_at, together } =
             self.issue(workload, index, spec, &instruments)?;
         let (outcome, counting) = (done.outcome, self.processor());
-        let settled = self.settle(runs_on, counting)?;
+        let settled = self.settle(continues, counting)?;
         if settled.synced.is_some() {
             self.add_event(PhaseEventKind::Synced, index);
         }
@@ -43,7 +43,7 @@ impl Trial<'_> {
         let (device, devices, late_ns) = before.since(self.target);
         let engine_ns = engine_cost.for_ops(outcome.ops / u64::from(together));
         let instrument = spent.instrument(late_ns, engine_ns);
-        let seen = self.samples(written_at, device)?;
+        let phase_samples = self.samples(written_at, device)?;
         self.ops_before += outcome.ops;
         let shares = done.done.clone();
         self.close_replay(workload, index, &done.differences)?;
@@ -51,7 +51,7 @@ impl Trial<'_> {
         let timeline = recorder.timeline();
         let end = settled.durable.or(settled.synced).unwrap_or(outcome.returned);
         let length = end.since(timeline.start().unwrap_or(outcome.started));
-        self.series.extend(over_time::series(spec.name, timeline, length, seen));
+        self.series.extend(over_time::series(spec.name, timeline, length, phase_samples));
         self.check_calls(workload, (index, spec.name), &shares, &recorder, outcome.removals > 0)?;
         let units = workload.work_units_after(index, &shares);
         self.done.push(shares);
@@ -88,7 +88,7 @@ impl Trial<'_> {
         before
     }
 
-    /// Returns the processes that measure, those of the target and of this trial.
+    /// Returns the processes of the instrument, both those of the target and those of this trial.
     fn instruments(&self) -> Instruments {
         let sampler = self.sampler.as_ref().map(Sampler::pid);
         Instruments { sampler, ..self.target.instruments() }
@@ -174,14 +174,14 @@ impl Trial<'_> {
 
     /// Reads the size of dirty pages, syncs the file system and empties the device's own cache, unless the next phase
     /// follows back to back. Reading the size takes time, which is subtracted from the later times.
-    fn settle(&mut self, runs_on: bool, counting: Option<bool>) -> Result<Settled, String> {
+    fn settle(&mut self, continues: bool, counting: Option<bool>) -> Result<Settled, String> {
         let counts_returned = counting.map(processor::counts);
         let cpu_before_reading = own_cpu();
         let (dirty, reading) = elapsed(dirty_bytes);
         let reading_cpu = own_cpu() - cpu_before_reading;
         let counts_read = counting.map(processor::counts);
         let (mut synced, mut durable) = (None, None);
-        if !runs_on {
+        if !continues {
             self.target.sync().map_err(failed("syncfs"))?;
             synced = Some(clock::now() - reading);
             let flushed = self.target.flush_device().map_err(failed("flush the device"))?;
@@ -203,9 +203,9 @@ impl Trial<'_> {
         if !self.makes_calls() {
             return Ok(());
         }
-        let right = workload.counts_after(index, shares);
-        calls::compare(&recorder.counts(), &right, removals)
-            .map_err(|wrong| format!("phase {name}: {wrong}"))
+        let expected = workload.counts_after(index, shares);
+        calls::compare(&recorder.counts(), &expected, removals)
+            .map_err(|problem| format!("phase {name}: {problem}"))
     }
 }
 
@@ -222,7 +222,7 @@ struct Issued {
     together: u32,
 }
 
-/// The state in which a phase leaves the file system, and when.
+/// The state of the file system after a phase, and the times at which it was reached.
 struct Settled {
     /// The time at which the file system was synced.
     synced: Option<Nanos>,
@@ -263,10 +263,10 @@ impl Counters {
         Counters { device, devices, late: target.late() }
     }
 
-    /// Returns what has been counted since: for the device, for each of several, and the lateness of the servers.
+    /// Returns the counts since then: for the device, for each of several devices, and the lateness of the servers.
     fn since(&self, target: &dyn Target) -> (Option<Device>, BTreeMap<String, Device>, Nanos) {
         let (device, devices) = (target.device(), target.devices());
-        let device = device.zip(self.device).map(|(now, then)| device_since(&now, &then));
+        let device = device.zip(self.device).map(|(now, earlier)| device_since(&now, &earlier));
         let since = |(name, now): (String, Device)| {
             let since = device_since(&now, self.devices.get(&name)?);
             Some((name, since))

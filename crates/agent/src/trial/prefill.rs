@@ -21,10 +21,10 @@ impl Trial<'_> {
         let (mut issuer, mut recorder) =
             (SyncIssuer::new(root, Arc::clone(&self.contents)), Recorder::new());
         let mailbox = self.mailbox;
-        let mut beat = |_| mailbox.set(Word::Now, clock::now().0);
+        let mut on_progress = |_| mailbox.set(Word::Now, clock::now().0);
         let before = self.space_used().map_err(failed("statfs"))?;
         self.target.set_timed(false);
-        run_phase(ops.as_mut(), &mut issuer, &mut recorder, &mut beat)
+        run_phase(ops.as_mut(), &mut issuer, &mut recorder, &mut on_progress)
             .map_err(|error| failure("before the first", &error.into()))?;
         drop(issuer);
         self.untimed(|target| target.gap(GapKind::Remount)).map_err(failed("remount"))?;

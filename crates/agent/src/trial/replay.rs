@@ -1,4 +1,4 @@
-//! Prepares a trial for a replay and closes it: files that all threads share, compressible contents, and results to be
+//! Prepares a trial for a replay and ends it: files that all threads share, compressible contents, and results to be
 //! compared.
 
 use std::fs::{self, File};
@@ -51,7 +51,7 @@ impl Trial<'_> {
     }
 
     /// Marks, for a recorder of this process, where the calls of a replay begin and end: by access(2) of a path that
-    /// does not exist. In the lab no one records.
+    /// does not exist. In the lab, no recorder runs.
     pub(super) fn mark(&self, workload: &dyn Workload, name: &str) {
         if workload.recording().is_some() && self.makes_calls() && self.job.plan.lab().is_none() {
             let path = format!("/fsdyno-mark/{name}");
@@ -59,7 +59,7 @@ impl Trial<'_> {
         }
     }
 
-    /// Closes what the recorded program left open, and judges the results of a phase.
+    /// Closes the files that the recorded program left open, and judges the results of a phase.
     pub(super) fn close_replay(
         &mut self,
         workload: &dyn Workload,
@@ -91,8 +91,8 @@ impl Trial<'_> {
 
 /// Reads each directory below `root`, and the first byte of each file; skips what this user may not read.
 fn read_below(root: BorrowedFd<'_>) -> io::Result<()> {
-    let mut left = vec![PathBuf::from(format!("/proc/self/fd/{}", root.as_raw_fd()))];
-    while let Some(directory) = left.pop() {
+    let mut pending = vec![PathBuf::from(format!("/proc/self/fd/{}", root.as_raw_fd()))];
+    while let Some(directory) = pending.pop() {
         let entries = match fs::read_dir(&directory) {
             Err(error) if error.kind() == io::ErrorKind::PermissionDenied => continue,
             entries => entries?,
@@ -101,7 +101,7 @@ fn read_below(root: BorrowedFd<'_>) -> io::Result<()> {
             let entry = entry?;
             let kind = entry.file_type()?;
             if kind.is_dir() {
-                left.push(entry.path());
+                pending.push(entry.path());
             } else if kind.is_file() {
                 let read = File::open(entry.path()).and_then(|mut file| file.read(&mut [0]));
                 if let Err(error) = read

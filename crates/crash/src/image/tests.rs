@@ -14,8 +14,8 @@ fn request(action: Action, sector: u64, sectors: u32) -> Request {
 }
 
 fn empty() -> Store<Vec<u8>> {
-    let room = region_size(Bytes(CAPACITY), Bytes(4 * CAPACITY));
-    Store::create(vec![0; room as usize], Bytes(CAPACITY)).unwrap()
+    let size = region_size(Bytes(CAPACITY), Bytes(4 * CAPACITY));
+    Store::create(vec![0; size as usize], Bytes(CAPACITY)).unwrap()
 }
 
 fn bytes(store: &mut Store<Vec<u8>>, view: View) -> Vec<u8> {
@@ -104,15 +104,15 @@ proptest! {
         let (mut work, mut touched) = (empty(), Vec::new());
         let mut source = log(&steps);
         for after in 0..=steps.len() {
-            let mut right = empty();
-            source.replay(0..after, &mut right).unwrap();
+            let mut expected = empty();
+            source.replay(0..after, &mut expected).unwrap();
             for (choice, view) in [
                 (SurvivingWrites::Nothing, View::Medium),
                 (SurvivingWrites::All, View::Visible),
                 (SurvivingWrites::Nothing, View::Medium),
             ] {
                 builder.image(&cut(after, choice), &touched, &mut work).unwrap();
-                prop_assert!(bytes(&mut work, View::Medium) == bytes(&mut right, view), "{after} {choice:?}");
+                prop_assert!(bytes(&mut work, View::Medium) == bytes(&mut expected, view), "{after} {choice:?}");
                 // A write by the recovering file system.
                 let at = (after as u64 * 5000) % (CAPACITY - 9000) / SECTOR * SECTOR;
                 work.write_bytes::<()>(Destination::Medium, at, &[after as u8 + 1; 8704]).unwrap();
@@ -128,9 +128,9 @@ proptest! {
     ) {
         let mut versions = Vec::new();
         for after in 0..=steps.len() {
-            let mut then = empty();
-            log(&steps).replay(0..after, &mut then).unwrap();
-            versions.push(bytes(&mut then, View::Visible));
+            let mut replayed = empty();
+            log(&steps).replay(0..after, &mut replayed).unwrap();
+            versions.push(bytes(&mut replayed, View::Visible));
         }
         for choice in [SurvivingWrites::Writes(seed), SurvivingWrites::Sectors(seed), SurvivingWrites::Torn(seed)] {
             let mut builder = Builder::new(log(&steps), empty(), DiskFault::Honest, tear);
@@ -246,11 +246,11 @@ fn a_physical_sector_survives_whole_or_not_at_all() {
 #[test]
 fn a_partly_persisted_physical_sector_is_persisted_whole() {
     let steps = [ACROSS, Step::Persist(5, 4)];
-    let there = |tear| written(&steps, DiskFault::Honest, tear, SurvivingWrites::Nothing, 0);
+    let persisted = |tear| written(&steps, DiskFault::Honest, tear, SurvivingWrites::Nothing, 0);
     let sectors = |image: Vec<bool>| (0..32).filter(|at| image[*at]).collect::<Vec<_>>();
-    assert_eq!(sectors(there(512)), [5, 6, 7, 8]);
-    assert_eq!(sectors(there(1024)), [4, 5, 6, 7, 8, 9]);
-    assert_eq!(sectors(there(4096)), (4..16).collect::<Vec<_>>());
+    assert_eq!(sectors(persisted(512)), [5, 6, 7, 8]);
+    assert_eq!(sectors(persisted(1024)), [4, 5, 6, 7, 8, 9]);
+    assert_eq!(sectors(persisted(4096)), (4..16).collect::<Vec<_>>());
 }
 
 #[test]
@@ -263,13 +263,13 @@ fn a_disk_that_tears_writes_leaves_half_of_the_write_to_a_physical_sector() {
     }
 }
 
-/// Images with 512-byte sectors must equal those of older findings, made before the unit could be chosen.
+/// Images with 512-byte sectors must equal those of older findings, recorded before the unit was configurable.
 #[test]
 fn with_512_byte_sectors_the_images_are_those_of_older_findings() {
     for seed in 0..200 {
         let mut draws = stream(seed, "what survives");
-        let of_four = 1 + draws.below(3);
-        let sectors: Vec<bool> = (4..28).map(|_| draws.below(4) < of_four).collect();
+        let quarters = 1 + draws.below(3);
+        let sectors: Vec<bool> = (4..28).map(|_| draws.below(4) < quarters).collect();
         let mut draws = stream(seed, "what survives");
         draws.below(1);
         let (place, which) = (draws.below(25), draws.below(3));
@@ -280,11 +280,11 @@ fn with_512_byte_sectors_the_images_are_those_of_older_findings() {
                 _ => draws.below(2) == 0,
             })
             .collect();
-        for (choice, right) in
+        for (choice, expected) in
             [(SurvivingWrites::Sectors(seed), sectors), (SurvivingWrites::Torn(seed), torn)]
         {
             let image = written(&[ACROSS], DiskFault::Honest, 512, choice, 0);
-            assert_eq!(image[4..28], right, "{choice:?}");
+            assert_eq!(image[4..28], expected, "{choice:?}");
         }
     }
 }

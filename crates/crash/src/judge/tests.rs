@@ -1,4 +1,4 @@
-//! Tests the oracle against what a file system may leave, case by case and by brute force.
+//! Tests of the oracle against the states that a file system may leave, case by case and by brute force.
 
 use fsdyno_workload::{Call, DirSlot, OpenFlags};
 use proptest::prelude::*;
@@ -77,9 +77,12 @@ fn a_delivered_message_is_lost_if_it_has_only_its_temporary_name() {
         assert_eq!(script.violations(&[("tmp/x", 1)]), 1, "{names:?}");
         let entries = ["tmp", "new", "cur"].map(directory).into_iter();
         let entries = entries.chain([file("tmp/x", &content(1, 700))]).collect();
-        let said = script.judge(entries).examples.join("\n");
-        assert!(said.contains("new/x: is not there") && said.contains("nor is cur/x"), "{said}");
-        assert!(said.contains("it is there as tmp/x, an older name"), "{said}");
+        let examples = script.judge(entries).examples.join("\n");
+        assert!(
+            examples.contains("new/x: is missing") && examples.contains("and so is cur/x"),
+            "{examples}"
+        );
+        assert!(examples.contains("it exists as tmp/x, an older name"), "{examples}");
         assert_eq!(script.violations(&[]), 2, "{names:?}: its name and its bytes");
         // The reader's rename is durable too.
         script.sync_dir("cur");
@@ -97,8 +100,8 @@ fn a_rename_in_flight_may_have_persisted() {
         let mut script = delivered(names);
         script.rename("tmp/x", "new/x").sync_dir("new");
         script.in_flight(Call::Rename { dir: ROOT, to: ROOT }, "new/x", "cur/x");
-        for (found, right) in [("new/x", 0), ("cur/x", 0), ("tmp/x", 1)] {
-            assert_eq!(script.violations(&[(found, 1)]), right, "{names:?}: {found}");
+        for (found, expected) in [("new/x", 0), ("cur/x", 0), ("tmp/x", 1)] {
+            assert_eq!(script.violations(&[(found, 1)]), expected, "{names:?}: {found}");
         }
     }
 }
@@ -137,10 +140,10 @@ fn a_file_that_was_replaced_keeps_its_name() {
         let mut script = delivered(names);
         script.rename("tmp/x", "new/x").sync_dir("new");
         script.create("tmp/y").write(bytes(2, 700)).fsync().close().rename("tmp/y", "new/x");
-        for (found, right) in [(&[("new/x", 1)][..], 0), (&[("new/x", 2)], 0), (&[], 1)] {
+        for (found, expected) in [(&[("new/x", 1)][..], 0), (&[("new/x", 2)], 0), (&[], 1)] {
             let violations = script.violations(found);
             match names {
-                Names::WithDirectory => assert_eq!(violations, right, "{found:?}"),
+                Names::WithDirectory => assert_eq!(violations, expected, "{found:?}"),
                 // The second file's name in tmp was durable too, so it must be found somewhere.
                 Names::WithFile => assert_eq!(violations > 0, found != [("new/x", 2)], "{found:?}"),
             }
@@ -149,7 +152,7 @@ fn a_file_that_was_replaced_keeps_its_name() {
 }
 
 #[test]
-fn a_renamed_file_is_lost_if_the_file_that_it_replaced_is_still_there() {
+fn a_renamed_file_is_lost_if_the_file_that_it_replaced_still_exists() {
     for names in BOTH {
         let mut script = delivered(names);
         script.create("tmp/y").write(bytes(2, 700)).fsync().close().sync();
@@ -169,8 +172,8 @@ fn names_in_an_unacknowledged_directory_may_be_lost_with_it() {
     for names in BOTH {
         let mut script = Script::new(names);
         script.mkdir("new").create("new/x").write(bytes(1, 700)).fsync().close().sync_dir("new");
-        let gone = script.judge(Vec::new()).violations();
-        assert_eq!(gone > 0, names == Names::WithFile, "{names:?}: {gone}");
+        let violations = script.judge(Vec::new()).violations();
+        assert_eq!(violations > 0, names == Names::WithFile, "{names:?}: {violations}");
         assert_eq!(script.judge(vec![directory("new")]).violations(), 2, "{names:?}");
         script.sync_dir("");
         assert!(script.judge(Vec::new()).violations() > 0, "{names:?}");
@@ -206,7 +209,8 @@ struct Change {
 }
 
 /// A reference file system that follows the documented guarantees: each name goes through its changes in order and
-/// independently; a durable change survives, and a rename removes an acknowledged name only after the new one is made.
+/// independently; a durable change survives, and a rename removes an acknowledged name only after the new one is
+/// created.
 #[derive(Clone, Debug)]
 struct Reference {
     names_with: Names,
@@ -215,7 +219,7 @@ struct Reference {
     /// The durable change of each name; `ever` has all that were durable at some time.
     durable: Vec<usize>,
     ever: Vec<Vec<usize>>,
-    /// For each file, whether it was without a name at some time. Its bytes are synced when it is made.
+    /// For each file, whether it was without a name at some time. Its bytes are synced when it is created.
     files: Vec<bool>,
 }
 
@@ -371,7 +375,7 @@ impl Reference {
             let named = (0..DIR).any(|path| {
                 self.ever[path].iter().any(|k| self.changes[path][*k].node == Some(id))
             });
-            let there = (0..DIR).any(|path| {
+            let is_present = (0..DIR).any(|path| {
                 let may_be =
                     |k: usize| self.changes[path][k].node == Some(id) && !self.is_replaced(path, k);
                 if path < 2 || at[DIR] > 0 {
@@ -380,13 +384,13 @@ impl Reference {
                 // A name in an absent directory may be in any state.
                 !ordered && (0..self.changes[path].len()).any(may_be)
             });
-            named && !was_nameless && !there
+            named && !was_nameless && !is_present
         };
         durable && !self.files.iter().enumerate().any(lost)
     }
 
-    /// Returns whether a name was given twice to the file that it refers to. The oracle cannot know which of the two it
-    /// sees, and accepts both as found.
+    /// Returns whether a name was given twice to the file that it refers to. The oracle cannot distinguish the two, and
+    /// accepts both as found.
     fn is_ambiguous(&self, found: &[Option<usize>]) -> bool {
         let times =
             |path: usize| self.changes[path].iter().filter(|it| it.node == found[path]).count();
@@ -399,8 +403,9 @@ impl Reference {
         let mut at = self.durable.clone();
         loop {
             if self.is_legal(&at) {
-                let there = |path: usize| path < 2 || path == DIR || at[DIR] > 0;
-                let node = |path: usize| self.changes[path][at[path]].node.filter(|_| there(path));
+                let is_reachable = |path: usize| path < 2 || path == DIR || at[DIR] > 0;
+                let node =
+                    |path: usize| self.changes[path][at[path]].node.filter(|_| is_reachable(path));
                 all.insert((0..=DIR).map(node).collect());
             }
             let Some(next) = (0..=DIR).find(|path| at[*path] + 1 < self.changes[*path].len())
@@ -481,11 +486,11 @@ fn compare(names: Names, steps: &[Step], last: Option<Step>) -> Result<(), TestC
     let kinds = reference.files.len() + 1;
     let node = |code: usize| code.checked_sub(1);
     for state in 0..kinds.pow(PATHS.len() as u32) * 2 {
-        let mut left = state / 2;
+        let mut remaining = state / 2;
         let mut found: Vec<Option<usize>> = Vec::new();
         for _ in PATHS {
-            found.push(node(left % kinds));
-            left /= kinds;
+            found.push(node(remaining % kinds));
+            remaining /= kinds;
         }
         found.push((state % 2 == 1).then_some(DIR_NODE));
         if found[DIR].is_none() && (found[2].is_some() || found[3].is_some()) {
@@ -520,14 +525,14 @@ fn compare(names: Names, steps: &[Step], last: Option<Step>) -> Result<(), TestC
 #[test]
 fn a_file_is_lost_if_each_of_its_new_names_has_an_older_file() {
     use Step::*;
-    let back = [Create(0), Create(1), Rename(0, 1), Rename(1, 0), Unlink(0)];
-    let on = [Create(0), Create(1), Rename(0, 1), Rename(1, 2)];
+    let renamed_back = [Create(0), Create(1), Rename(0, 1), Rename(1, 0), Unlink(0)];
+    let renamed_again = [Create(0), Create(1), Rename(0, 1), Rename(1, 2)];
     for names in BOTH {
-        compare(names, &back, None).unwrap();
-        compare(names, &[&[Mkdir, Sync], &on[..]].concat(), None).unwrap();
+        compare(names, &renamed_back, None).unwrap();
+        compare(names, &[&[Mkdir, Sync], &renamed_again[..]].concat(), None).unwrap();
     }
     let mut script = Script::new(Names::WithFile);
-    back.iter().enumerate().for_each(|(at, step)| script.step(*step, at as u64 + 1));
+    renamed_back.iter().enumerate().for_each(|(at, step)| script.step(*step, at as u64 + 1));
     assert_eq!(script.violations(&[("b", 2)]), 1);
     assert_eq!(script.violations(&[("a", 1), ("b", 2)]), 0);
 }
@@ -542,7 +547,7 @@ proptest! {
 
     /// The oracle accepts exactly the states that the reference may leave, except for those that it cannot distinguish.
     #[test]
-    fn the_oracle_accepts_exactly_what_a_file_system_may_leave(
+    fn the_oracle_accepts_exactly_the_states_that_a_file_system_may_leave(
         steps in proptest::collection::vec(step(), 1..10),
         last in proptest::option::of(step()),
     ) {

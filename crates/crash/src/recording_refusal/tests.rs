@@ -1,5 +1,5 @@
-//! Tests the oracle with a tree that exists before the first call, with threads that wait for each other and share open
-//! files, and with calls that occur only in recordings.
+//! Tests of the oracle with a tree that exists before the first call, with threads that wait for each other and share
+//! open files, and with calls that occur only in recordings.
 
 use std::collections::BTreeSet;
 
@@ -19,7 +19,7 @@ use crate::tree::tests::{bytes, content, file};
 const ROOT: DirSlot = DirSlot::ROOT;
 const SLOT: FileSlot = FileSlot(1);
 
-/// A recording: the ops that make the initial tree, and the calls of each thread.
+/// A recording: the ops that create the initial tree, and the calls of each thread.
 #[derive(Default)]
 struct Recorded {
     initial: Vec<Op>,
@@ -86,7 +86,7 @@ impl Recorded {
         Recorded { initial, ranks, ..Recorded::default() }
     }
 
-    /// Judges what was found after these numbers of ops of each rank have returned, one rank after the other.
+    /// Judges the entries found after these numbers of ops of each rank have returned, one rank after the other.
     fn judge(&self, done: &[u64], found: &[Entry]) -> Findings {
         let (mut at, mut times) = (10, Vec::new());
         for count in done {
@@ -96,7 +96,7 @@ impl Recorded {
         self.judge_at(&times, found)
     }
 
-    /// Judges what was found after the ops of each rank have returned at these times.
+    /// Judges the entries found after the ops of each rank have returned at these times.
     fn judge_at(&self, times: &[Vec<u64>], found: &[Entry]) -> Findings {
         let returned = times.iter().map(|times| times.iter().copied().map(Nanos).collect());
         let returned = vec![returned.collect()];
@@ -198,7 +198,7 @@ fn the_tree_that_the_first_call_finds_is_durable_before_any_call() {
     assert_eq!(work.judge(&[0], &found(&[])).acknowledged_lost, 1);
     assert_eq!(work.judge(&[0], &found(&[("d/old", &old[..999])])).acknowledged_lost, 1);
     let other = found(&[("d/old", &old), ("d/new", &old)]);
-    assert_eq!(work.judge(&[0], &other).acknowledged_names, 1, "it was never made");
+    assert_eq!(work.judge(&[0], &other).acknowledged_names, 1, "it was never created");
     // Bytes that no call has changed must be the old ones; changed bytes are not synced.
     let mut changed = [content(2, 600), old[600..].to_vec()].concat();
     for bytes in [&old, &changed] {
@@ -213,7 +213,7 @@ fn the_tree_that_the_first_call_finds_is_durable_before_any_call() {
 }
 
 #[test]
-fn what_a_replay_syncs_must_survive_and_threads_share_its_open_files() {
+fn data_that_a_replay_syncs_must_survive_and_threads_share_its_open_files() {
     let first = vec![open("d/old"), after(1, 1, fsync())];
     let second = vec![after(0, 1, write(bytes(2, 1000)))];
     let work = Recorded::of(vec![first, second]);
@@ -286,8 +286,8 @@ fn names_below_a_renamed_directory_move_with_it() {
     let work = |more: &[Op]| Recorded::of(vec![[&[rename("d", "e")], more].concat()]);
     let renamed = work(&[]);
     assert_eq!(crate::refusal(&renamed, 1), None);
-    for there in [&found(&[("d/old", &old)]), &moved] {
-        assert_eq!(renamed.judge(&[1], there).violations(), 0);
+    for entries in [&found(&[("d/old", &old)]), &moved] {
+        assert_eq!(renamed.judge(&[1], entries).violations(), 0);
     }
     assert!(renamed.judge(&[1], &[]).violations() > 0);
     assert!(renamed.judge(&[1], &[directory("e")]).violations() > 0);
@@ -301,13 +301,13 @@ fn names_below_a_renamed_directory_move_with_it() {
         assert_eq!(work.judge(&[3], &moved).violations(), 0);
     }
     // Later calls below the new name are tracked.
-    let gone = work(&[unlink("e/old"), op(Call::Sync, "", "")]);
-    assert_eq!(gone.judge(&[3], &[directory("e")]), Findings::default());
-    assert!(gone.judge(&[3], &moved).violations() > 0);
+    let deleted = work(&[unlink("e/old"), op(Call::Sync, "", "")]);
+    assert_eq!(deleted.judge(&[3], &[directory("e")]), Findings::default());
+    assert!(deleted.judge(&[3], &moved).violations() > 0);
 }
 
 #[test]
-fn calls_that_cannot_be_followed_are_refused_with_the_reason() {
+fn calls_that_cannot_be_tracked_are_refused_with_the_reason() {
     let two = || vec![vec![open("d/old")], vec![]];
     let free = Recorded { free: true, ..Recorded::of(two()) };
     assert!(free.refused().contains("with order=none the calls of its 2 threads"));

@@ -50,15 +50,15 @@ impl Script {
     }
 
     pub fn op(&mut self, call: Call, from: &str, to: &str) -> &mut Script {
-        self.do_it(call, from, to, false)
+        self.apply(call, from, to, false)
     }
 
     /// Applies an op in flight.
     pub fn in_flight(&mut self, call: Call, from: &str, to: &str) -> &mut Script {
-        self.do_it(call, from, to, true)
+        self.apply(call, from, to, true)
     }
 
-    fn do_it(&mut self, call: Call, from: &str, to: &str, in_flight: bool) -> &mut Script {
+    fn apply(&mut self, call: Call, from: &str, to: &str, in_flight: bool) -> &mut Script {
         let op = Op { call, name: name(from), second_name: name(to), ..Op::default() };
         let when = Timing { start: Nanos(self.at), at: Nanos(self.at + 1), in_flight };
         self.tree.apply(&op, &self.guarantee, when);
@@ -114,15 +114,15 @@ pub fn content(id: u64, length: u32) -> Vec<u8> {
 fn a_file_synced_with_its_name_must_survive_with_all_its_bytes() {
     let mut script = Script::new(Names::WithFile);
     script.create("a").write(bytes(1, 2000)).fsync();
-    let right = content(1, 2000);
-    assert_eq!(script.judge(vec![file("a", &right)]), Findings::default());
+    let expected = content(1, 2000);
+    assert_eq!(script.judge(vec![file("a", &expected)]), Findings::default());
     assert_eq!(script.judge(vec![]).violations(), 2, "its name, and its bytes");
-    assert_eq!(script.judge(vec![file("a", &right[..1999])]).acknowledged_lost, 1);
-    let mut wrong = right.clone();
+    assert_eq!(script.judge(vec![file("a", &expected[..1999])]).acknowledged_lost, 1);
+    let mut wrong = expected.clone();
     wrong[1700] ^= 1;
     assert_eq!(script.judge(vec![file("a", &wrong)]).acknowledged_lost, 1);
-    let other = vec![file("a", &right), file("b", &right)];
-    assert_eq!(script.judge(other).acknowledged_names, 1, "b was never made");
+    let other = vec![file("a", &expected), file("b", &expected)];
+    assert_eq!(script.judge(other).acknowledged_names, 1, "b was never created");
     // If only fsync of the directory makes a name durable, the file may be lost, which is counted.
     let mut script = Script::new(Names::WithDirectory);
     script.create("a").write(bytes(1, 2000)).fsync();
@@ -137,14 +137,14 @@ fn a_file_synced_with_its_name_must_survive_with_all_its_bytes() {
 fn unsynced_files_may_be_lost_and_are_counted() {
     let mut script = Script::new(Names::WithFile);
     script.create("a").write(bytes(1, 2000)).close();
-    let right = content(1, 2000);
+    let expected = content(1, 2000);
     let of = |entries| script.judge(entries);
     let counts =
         |it: Findings| (it.violations(), it.files_lost, it.files_empty, it.files_stale, it.lost_ns);
-    assert_eq!(counts(of(vec![file("a", &right)])), (0, 0, 0, 0, Nanos(0)));
+    assert_eq!(counts(of(vec![file("a", &expected)])), (0, 0, 0, 0, Nanos(0)));
     assert_eq!(counts(of(vec![])), (0, 1, 0, 0, Nanos(2)));
     assert_eq!(counts(of(vec![file("a", b"")])), (0, 0, 1, 0, Nanos(2)));
-    assert_eq!(counts(of(vec![file("a", &right[..1024])])), (0, 1, 0, 0, Nanos(2)));
+    assert_eq!(counts(of(vec![file("a", &expected[..1024])])), (0, 1, 0, 0, Nanos(2)));
     assert_eq!(counts(of(vec![file("a", &[0; 2000])])), (0, 0, 0, 1, Nanos(2)));
     assert_eq!(counts(of(vec![file("a", &content(2, 2000))])), (0, 0, 0, 1, Nanos(2)));
 }
@@ -155,18 +155,18 @@ fn a_renamed_file_has_its_old_name_or_its_new_one() {
         let mut script = Script::new(guarantee);
         script.create("tmp").write(bytes(1, 700)).fsync().close();
         script.op(Call::FsyncDir { dir: DirSlot::ROOT }, "", "").rename("tmp", "new");
-        let right = content(1, 700);
+        let expected = content(1, 700);
         for one in ["tmp", "new"] {
-            assert_eq!(script.judge(vec![file(one, &right)]).violations(), 0, "{one}");
+            assert_eq!(script.judge(vec![file(one, &expected)]).violations(), 0, "{one}");
         }
         let neither = script.judge(vec![]);
         assert_eq!((neither.acknowledged_lost, neither.names_lost), (1, 1));
-        let both = script.judge(vec![file("tmp", &right), file("new", &right)]);
+        let both = script.judge(vec![file("tmp", &expected), file("new", &expected)]);
         assert_eq!(both.names_doubled, 1);
         // The new name is durable: it must survive, and the old one may.
         script.op(Call::FsyncDir { dir: DirSlot::ROOT }, "", "");
-        assert_eq!(script.judge(vec![file("new", &right)]), Findings::default());
-        assert!(script.judge(vec![file("tmp", &right)]).violations() > 0);
+        assert_eq!(script.judge(vec![file("new", &expected)]), Findings::default());
+        assert!(script.judge(vec![file("tmp", &expected)]).violations() > 0);
     }
 }
 
@@ -175,8 +175,8 @@ fn an_op_in_flight_may_have_taken_effect_or_not() {
     let mut script = Script::new(Names::WithFile);
     script.create("a").write(bytes(1, 600)).fsync().close();
     script.in_flight(Call::Unlink { dir: DirSlot::ROOT }, "a", "");
-    let there = vec![file("a", &content(1, 600))];
-    assert_eq!(script.judge(there), Findings::default());
+    let present = vec![file("a", &content(1, 600))];
+    assert_eq!(script.judge(present), Findings::default());
     assert_eq!(script.judge(vec![]).violations(), 0);
     let mut script = Script::new(Names::WithFile);
     script.create("a").write(bytes(1, 600)).fsync();
@@ -203,7 +203,7 @@ fn appended_bytes_may_be_lost_but_not_those_synced_before() {
 }
 
 #[test]
-fn a_removal_that_did_not_last_is_counted_and_no_violation() {
+fn a_removal_that_is_lost_is_counted_but_is_no_violation() {
     let mut script = Script::new(Names::WithFile);
     script.create("a").write(bytes(1, 100)).fsync().close();
     script.op(Call::Unlink { dir: DirSlot::ROOT }, "a", "");

@@ -43,11 +43,11 @@ pub fn fit(samples: &Samples, facts: &Facts, sectors: u64) -> Result<Fitted, Fit
     let (outer, inner) = rates(samples, sectors, u64::from(zones(&catalog::get(BASE)?)));
     let (rpm, rpm_from) = rotation_speed(samples, facts, outer)?;
     let turn_us = 60_000_000 / u64::from(rpm);
-    let took_us = samples.seeks.iter().map(|read| read.time.0).sum::<u64>()
+    let mean_us = samples.seeks.iter().map(|read| read.time.0).sum::<u64>()
         / samples.seeks.len() as u64
         / 1000;
-    if took_us < turn_us / 2 {
-        return Err(FitError::NothingTurns { took_us, half_us: turn_us / 2 });
+    if mean_us < turn_us / 2 {
+        return Err(FitError::NotRotating { mean_us, half_us: turn_us / 2 });
     }
     // A platter cannot deliver more than the interface transfers.
     let rates = Rates { outer, inner, interface_kb: interface_kb.max(outer) };
@@ -68,7 +68,7 @@ pub fn fit(samples: &Samples, facts: &Facts, sectors: u64) -> Result<Fitted, Fit
         let (spec, used) = with_seeks(samples, facts, sectors, &mut parameters, turn_us)?;
         let time = samples.queued.replay(&mut Modelled::new(&spec, 1))?;
         let error = (time.seconds().max(1e-9) / samples.queued.time.seconds().max(1e-9)).ln().abs();
-        if best.as_ref().is_none_or(|(least, ..)| error < *least) {
+        if best.as_ref().is_none_or(|(best_error, ..)| error < *best_error) {
             best = Some((error, spec, parameters, used));
         }
     }
@@ -102,7 +102,8 @@ fn measured_parameters(
         measured(
             "outer_rate_kb",
             json!(rates.outer),
-            "measured: long reads at 13 offsets, the square of their rates by least squares over the bytes (where the rate falls linearly over the tracks, its square does over the bytes)",
+            "measured: long reads at 13 offsets, the square of their rates by least squares over the bytes (where the \
+             rate falls linearly over the tracks, its square does over the bytes)",
         ),
         measured("inner_rate_kb", json!(rates.inner), "measured with the outer rate"),
         measured(
@@ -147,10 +148,10 @@ fn with_seeks(
             "seek_write",
             write,
             "estimate, since nothing was written: as for reads, plus 0.2 ms to the next track and 1 ms \
-             on average and full stroke, as usual if a maker gives both",
+             on average and full stroke, as is usual where a manufacturer states both",
         ),
-        from("head_switch_us", json!(nearest), "estimate: as to the next track"),
-        from("age_limit_us", age, "estimate: twice what a full queue takes in order of arrival"),
+        from("head_switch_us", json!(nearest), "estimate: as for a seek to the next track"),
+        from("age_limit_us", age, "estimate: twice the time of a full queue served in order of arrival"),
     ]);
     let spec = disk(facts, sectors, parameters)?;
     spec.validate()?;
@@ -219,7 +220,7 @@ fn rotation_speed(
             );
             Ok((*speed, from))
         }
-        None => Err(FitError::NoTurn { took_us: turn / 1000 }),
+        None => Err(FitError::NoRevolution { median_us: turn / 1000 }),
     }
 }
 
@@ -309,7 +310,7 @@ fn nearest_possible(spec: &DiskSpec, seeks: [f64; 3]) -> [f64; 3] {
     let nearest = seeks[0].clamp(100.0, 5000.0);
     let average = seeks[1].clamp(nearest * 1.1, 100_000.0);
     let mut spec = spec.clone();
-    let mut can = |full: f64| {
+    let mut is_valid = |full: f64| {
         set(&mut spec, [nearest, average, full]);
         // The age limit is estimated later; only the curve is checked here.
         if let Model::Hdd(hdd) = &mut spec.model {
@@ -317,13 +318,13 @@ fn nearest_possible(spec: &DiskSpec, seeks: [f64; 3]) -> [f64; 3] {
         }
         spec.validate().is_ok()
     };
-    if can(seeks[2]) {
+    if is_valid(seeks[2]) {
         return [nearest, average, seeks[2]];
     }
     let ratios = (100..300).map(|percent| average * f64::from(percent) / 100.0);
-    let mut fulls: Vec<f64> = ratios.filter(|full| can(*full)).collect();
-    fulls.sort_by(|a, b| (a - seeks[2]).abs().total_cmp(&(b - seeks[2]).abs()));
-    [nearest, average, fulls.first().copied().unwrap_or(2.0 * average)]
+    let mut full_strokes: Vec<f64> = ratios.filter(|full| is_valid(*full)).collect();
+    full_strokes.sort_by(|a, b| (a - seeks[2]).abs().total_cmp(&(b - seeks[2]).abs()));
+    [nearest, average, full_strokes.first().copied().unwrap_or(2.0 * average)]
 }
 
 /// Returns the model's mean time of a read without the seek, in microseconds.

@@ -99,12 +99,12 @@ impl Fitted {
 pub enum FitError {
     /// The drive is faster than any rotating platter.
     #[error(
-        "random reads took {took_us} us on average, less than half a revolution ({half_us} us): \
+        "random reads took {mean_us} us on average, less than half a revolution ({half_us} us): \
          this is not a rotating disk (but flash, a virtual disk, or a cache in front of it)"
     )]
-    NothingTurns {
+    NotRotating {
         /// Mean time of a random read, in microseconds.
-        took_us: u64,
+        mean_us: u64,
         /// Half a revolution, in microseconds.
         half_us: u64,
     },
@@ -137,12 +137,12 @@ pub enum FitError {
     },
     /// The rotation speed can be neither queried nor measured.
     #[error(
-        "the drive does not report its rotation speed, and reading backwards took {took_us} us, which is not a \
+        "the drive does not report its rotation speed, and reading backwards took {median_us} us, which is not a \
          revolution of a disk: its own cache answered; give the speed with --rpm"
     )]
-    NoTurn {
+    NoRevolution {
         /// Median time of a read backwards, in microseconds.
-        took_us: u64,
+        median_us: u64,
     },
     /// Too few reads were made.
     #[error("only {0} seeks were timed, but a curve needs at least 100; use more --seconds")]

@@ -100,7 +100,7 @@ pub fn probe(
     let share = |percent: u64| Nanos(seconds * 10_000_000 * percent);
     let mut samples = Samples::default();
     step("the drive's memory and rotation");
-    turns(drive, share(8), &mut samples)?;
+    memory_and_rotation(drive, share(8), &mut samples)?;
     step("long reads from the outer edge to the inner");
     long(drive, share(23), &mut samples)?;
     step("seeks, near and far");
@@ -114,7 +114,11 @@ pub fn probe(
     Ok(samples)
 }
 
-fn turns(drive: &mut dyn Drive, budget: Nanos, samples: &mut Samples) -> io::Result<()> {
+fn memory_and_rotation(
+    drive: &mut dyn Drive,
+    budget: Nanos,
+    samples: &mut Samples,
+) -> io::Result<()> {
     let middle = drive.sectors() / 2 / u64::from(LARGE) * u64::from(LARGE);
     for (sectors, times) in [(BLOCK, &mut samples.cached), (LARGE, &mut samples.cached_large)] {
         drive.read(middle, sectors)?;

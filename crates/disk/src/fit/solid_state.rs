@@ -168,12 +168,12 @@ pub fn fit_flash(samples: &FlashSamples, facts: &Facts, sectors: u64) -> Result<
             break;
         }
         for dies in DIES {
-            let tried = Parameters { rate, read_us: read_us.max(1), dies };
-            let mut candidate = tried.fit(samples, facts, sectors)?;
+            let parameters = Parameters { rate, read_us: read_us.max(1), dies };
+            let mut candidate = parameters.fit(samples, facts, sectors)?;
             candidate.measured = at == 0;
-            let lead = best.as_ref().filter(|best| best.measured != candidate.measured);
-            let lead = lead.map_or(0.0, |_| MIN_IMPROVEMENT);
-            if best.as_ref().is_none_or(|best| candidate.error + lead < best.error) {
+            let margin = best.as_ref().filter(|best| best.measured != candidate.measured);
+            let margin = margin.map_or(0.0, |_| MIN_IMPROVEMENT);
+            if best.as_ref().is_none_or(|best| candidate.error + margin < best.error) {
                 best = Some(candidate);
             }
         }
@@ -182,12 +182,12 @@ pub fn fit_flash(samples: &FlashSamples, facts: &Facts, sectors: u64) -> Result<
     let found = parameters(ssd(&spec)?, measured, each(all), facts);
     spec.source = sources(&spec, facts, &found, base(facts))?;
     let predictions = predict(&samples.checks, &spec)?;
-    if let Some(far) = predictions.iter().find(|check| check.error().abs() > MAX_ERROR) {
-        let (depth, error) = (far.depth, far.error());
+    if let Some(inaccurate) = predictions.iter().find(|check| check.error().abs() > MAX_ERROR) {
+        let (depth, error) = (inaccurate.depth, inaccurate.error());
         return Err(FitError::Far {
             depth,
-            measured: far.measured,
-            predicted: far.predicted,
+            measured: inaccurate.measured,
+            predicted: inaccurate.predicted,
             error,
         });
     }
@@ -221,7 +221,7 @@ impl Parameters {
     ) -> Result<Candidate, FitError> {
         let mut spec = disk(facts, sectors, self)?;
         let [one, .., all] = samples.fitted.as_slice() else { return Err(FitError::TooFew(0)) };
-        let off = |check: &Check, spec: &DiskSpec| -> Result<f64, FitError> {
+        let mean_error = |check: &Check, spec: &DiskSpec| -> Result<f64, FitError> {
             let time = check.replay(&mut Modelled::new(spec, 1))?;
             Ok((check.time.0 as f64 - time.0 as f64) / check.offsets.len().max(1) as f64)
         };
@@ -231,9 +231,9 @@ impl Parameters {
         // The two affect each other slightly, so there are at least two rounds; more are needed if the dies are also
         // nearly a bottleneck, since a longer command then lengthens a read by less.
         for round in 1..=MAX_ROUNDS {
-            let command = off(all, &spec)?;
+            let command = mean_error(all, &spec)?;
             add(&mut ssd_mut(&mut spec)?.read_command_ns, command);
-            let latency = off(one, &spec)?;
+            let latency = mean_error(one, &spec)?;
             add(&mut ssd_mut(&mut spec)?.read_latency_ns, latency);
             let each = all.time.0 as f64 / all.offsets.len().max(1) as f64;
             if round >= 2 && command.abs() < each / 200.0 {
@@ -262,7 +262,7 @@ fn disk(facts: &Facts, sectors: u64, parameters: &Parameters) -> Result<DiskSpec
     let whole = spec.capacity.0;
     spec.capacity = capacity;
     let ssd = ssd_mut(&mut spec)?;
-    // As many superblocks as the catalog's disk.
+    // The number of superblocks is that of the catalog's disk.
     let block = u128::from(ssd.block.0) * u128::from(ssd.dies) * u128::from(capacity.0)
         / u128::from(whole)
         / u128::from(parameters.dies);
@@ -339,7 +339,11 @@ fn parameters(ssd: &Ssd, measured: bool, busiest: Nanos, facts: &Facts) -> Vec<P
             json!(ssd.read_latency_ns),
             "measured: the rest of a single read of 4 KiB, including the host's overhead".into(),
         ),
-        from("block", json!(ssd.block), format!("estimate: as many superblocks as {base} has")),
+        from(
+            "block",
+            json!(ssd.block),
+            format!("estimate: the number of superblocks is that of {base}"),
+        ),
         from("prefilled_percent", json!(0), "chosen: a new drive".into()),
         from("interface", json!(ssd.interface), "the kernel's driver of the drive".into()),
         from(

@@ -65,7 +65,7 @@ pub enum OpenError {
         minimum: Bytes,
     },
     /// Not a store, or a truncated or overwritten one.
-    #[error("open a disk's store: its {0} is wrong")]
+    #[error("open a disk's store: its {0} is invalid")]
     Corrupt(&'static str),
 }
 

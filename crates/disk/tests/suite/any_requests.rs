@@ -98,7 +98,7 @@ fn disks() -> impl Strategy<Value = DiskSpec> {
     )
 }
 
-/// The reference: event numbers of each request and each persisting, and from these
+/// The reference: the event numbers at which each request was submitted and each sector was persisted, and from these
 /// the sectors of completed writes that a power cut would lose.
 #[derive(Default)]
 struct Reference {
@@ -106,12 +106,12 @@ struct Reference {
     submitted: HashMap<u64, (Request, u64)>,
     done: HashMap<u64, Nanos>,
     written: BTreeSet<u64>,
-    /// The last persisting of each sector.
+    /// The number of the event that last persisted each sector.
     persisted: BTreeMap<u64, u64>,
     /// Sectors of completed writes that were not persisted since the write's submission.
     volatile: BTreeSet<u64>,
     /// For each flush, those sectors at its submission, except the ones persisted since.
-    owed: HashMap<u64, BTreeSet<u64>>,
+    unpersisted: HashMap<u64, BTreeSet<u64>>,
 }
 
 impl Reference {
@@ -121,7 +121,7 @@ impl Reference {
         match request.action {
             Action::Write => self.written.extend(sectors(&request)),
             Action::Flush => {
-                self.owed.insert(request.id, self.volatile.clone());
+                self.unpersisted.insert(request.id, self.volatile.clone());
             }
             Action::Trim => self.forget(&request),
             Action::Read => {}
@@ -136,8 +136,8 @@ impl Reference {
         for sector in sectors(request) {
             self.persisted.insert(sector, self.events);
             self.volatile.remove(&sector);
-            self.owed.values_mut().for_each(|owed| {
-                owed.remove(&sector);
+            self.unpersisted.values_mut().for_each(|unpersisted| {
+                unpersisted.remove(&sector);
             });
         }
     }
@@ -155,8 +155,8 @@ impl Reference {
                     );
                     self.persisted.insert(sector, self.events);
                     self.volatile.remove(&sector);
-                    self.owed.values_mut().for_each(|owed| {
-                        owed.remove(&sector);
+                    self.unpersisted.values_mut().for_each(|unpersisted| {
+                        unpersisted.remove(&sector);
                     });
                 }
             }
@@ -168,12 +168,15 @@ impl Reference {
                     let since =
                         |sector: &u64| self.persisted.get(sector).is_some_and(|at| *at > submitted);
                     let missing: Vec<u64> = sectors(&request).filter(|s| !since(s)).collect();
-                    assert!(!request.fua || missing.is_empty(), "FUA {id} left {missing:?} behind");
+                    assert!(
+                        !request.fua || missing.is_empty(),
+                        "FUA {id} did not persist {missing:?}"
+                    );
                     self.volatile.extend(missing);
                 }
                 Action::Flush => {
-                    let owed = self.owed.remove(&id).unwrap();
-                    assert!(owed.is_empty(), "flush {id} left {owed:?} behind");
+                    let unpersisted = self.unpersisted.remove(&id).unwrap();
+                    assert!(unpersisted.is_empty(), "flush {id} did not persist {unpersisted:?}");
                 }
                 Action::Trim => self.forget(&request),
                 Action::Read => {}
@@ -206,7 +209,7 @@ fn play(trial: &Trial) -> HashMap<u64, Nanos> {
         now = due;
         reference.take(&mut *disk, now);
         rounds += 1;
-        assert!(rounds < 100_000, "it never ends");
+        assert!(rounds < 100_000, "the disk never becomes idle");
     }
     let later = now + Nanos(600_000_000_000);
     reference.take(&mut *disk, later);
@@ -232,7 +235,7 @@ proptest! {
     #[test]
     fn additional_calls_change_nothing(trial in trials(), step in 50_000u64..5_000_000) {
         // One disk is called only when due, the other at every step.
-        let quiet = play(&trial);
+        let called_when_due = play(&trial);
         let mut disk = fsdyno_disk::build(&trial.spec, trial.seed);
         let (mut now, mut reference) = (Nanos(0), Reference::default());
         for part in &trial.steps {
@@ -249,7 +252,7 @@ proptest! {
             now = due.max(now);
             reference.take(&mut *disk, now);
         }
-        prop_assert_eq!(quiet, reference.done);
+        prop_assert_eq!(called_when_due, reference.done);
     }
 
     #[test]

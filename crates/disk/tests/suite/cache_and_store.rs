@@ -25,7 +25,7 @@ struct Bench {
     /// Writes in flight, by id: the range and its version.
     waiting: BTreeMap<u64, (Request, Versions)>,
     /// The newest version of each sector with a completed write.
-    answered: Versions,
+    completed: Versions,
 }
 
 impl Bench {
@@ -33,8 +33,8 @@ impl Bench {
         let size = region_size(spec.capacity, Bytes(8 << 20));
         let store = Store::create(vec![0; size as usize], spec.capacity).unwrap();
         let disk = fsdyno_disk::build(spec, 3);
-        let (waiting, answered) = (BTreeMap::new(), vec![0; SECTORS as usize]);
-        Bench { disk, store, now: Nanos(0), version: 0, waiting, answered }
+        let (waiting, completed) = (BTreeMap::new(), vec![0; SECTORS as usize]);
+        Bench { disk, store, now: Nanos(0), version: 0, waiting, completed }
     }
 
     fn submit(&mut self, id: u64, action: Action, sector: u64, sectors: u32, fua: bool) {
@@ -52,7 +52,7 @@ impl Bench {
         }
         // A flush promises all writes completed before its submission.
         let promised = match action {
-            Action::Flush => self.answered.clone(),
+            Action::Flush => self.completed.clone(),
             _ => vec![self.version],
         };
         self.waiting.insert(id, (request, promised));
@@ -69,16 +69,16 @@ impl Bench {
             let Some(id) = done else { continue };
             let (request, promised) = self.waiting.remove(&id).unwrap();
             match request.action {
-                Action::Flush => self.holds(0, &promised),
+                Action::Flush => self.assert_persisted(0, &promised),
                 Action::Write => {
                     let range = request.sector..request.sector + u64::from(request.sectors);
                     for sector in range {
-                        let answered = &mut self.answered[sector as usize];
-                        *answered = (*answered).max(promised[0]);
+                        let completed = &mut self.completed[sector as usize];
+                        *completed = (*completed).max(promised[0]);
                     }
                     if write_through || request.fua {
                         let versions = vec![promised[0]; request.sectors as usize];
-                        self.holds(request.sector, &versions);
+                        self.assert_persisted(request.sector, &versions);
                     }
                 }
                 _ => {}
@@ -88,7 +88,7 @@ impl Bench {
     }
 
     /// Checks that the medium has each sector from `first` in the promised version or a newer one.
-    fn holds(&mut self, first: u64, promised: &[u64]) {
+    fn assert_persisted(&mut self, first: u64, promised: &[u64]) {
         let mut medium = vec![0u8; (SECTORS as usize).next_multiple_of(8) * 512];
         self.store.export(View::Medium, &mut |at, bytes| {
             medium[at as usize..][..bytes.len()].copy_from_slice(bytes);
@@ -111,8 +111,8 @@ impl Bench {
 
 fn requests(bench: &mut Bench, draws: &mut SplitMix64, write_through: bool) {
     for id in 0..300 {
-        let (sector, most) = (draws.below(SECTORS), 1 + draws.below(40));
-        let sectors = most.min(SECTORS - sector) as u32;
+        let (sector, maximum) = (draws.below(SECTORS), 1 + draws.below(40));
+        let sectors = maximum.min(SECTORS - sector) as u32;
         let action = match draws.below(20) {
             0..14 => Action::Write,
             14..17 if !write_through => Action::Flush,
@@ -156,7 +156,7 @@ proptest! {
                 requests(&mut bench, &mut stream(seed, "requests"), write_through);
                 bench.submit(1000, Action::Flush, 0, 0, false);
                 bench.play(bench.now + Nanos(3_600_000_000_000), write_through);
-                prop_assert!(bench.store.is_persisted(), "{name}: a flush left something behind");
+                prop_assert!(bench.store.is_persisted(), "{name}: a flush did not persist everything");
             }
         }
     }

@@ -1,4 +1,4 @@
-//! Tests the flash card against the figures it was fitted to, and against values to which it was not.
+//! Tests the flash card against the figures to which it was fitted, and against others.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "helpers of tests may panic")]
 
@@ -10,13 +10,13 @@ use fsdyno_record::{Bytes, Nanos};
 /// sd-card-a2 with some parameters changed.
 fn card(change: impl FnOnce(&mut Card)) -> DiskSpec {
     let mut spec = catalog::get("sd-card-a2").unwrap();
-    let Model::Card(card) = &mut spec.model else { panic!("sd-card-a2 is no card") };
+    let Model::Card(card) = &mut spec.model else { panic!("sd-card-a2 is not a card") };
     change(card);
     spec.validate().unwrap();
     spec
 }
 
-/// Requests per second, one at a time, on a card that holds data everywhere; the first tenth does not count.
+/// Requests per second, one at a time, on a card that is full of data; the first tenth is not counted.
 fn rate(spec: &DiskSpec, count: u64, mut next: impl FnMut(u64) -> (Action, u64, u32)) -> f64 {
     let mut disk = fsdyno_disk::build(spec, 1);
     let sectors = spec.capacity.0 / 512;
@@ -56,7 +56,7 @@ fn assert_near(what: &str, measured: f64, expected: f64, percent: f64) {
 }
 
 #[test]
-fn on_the_bus_of_a_pi_4_it_is_as_fast_as_the_figures_it_was_fitted_to() {
+fn on_the_bus_of_a_pi_4_it_has_the_rates_to_which_it_was_fitted() {
     let pi4 = card(|card| card.bus_rate_kb = 50_000);
     assert_near("reads", random(&pi4, Action::Read, 256 << 20, 2000), 3200.0, 1.0);
     // Writes within the open units; from time to time a fresh unit is full and is copied.
@@ -65,7 +65,7 @@ fn on_the_bus_of_a_pi_4_it_is_as_fast_as_the_figures_it_was_fitted_to() {
 
 /// The figures of docs/disks-card.md that were not used for fitting.
 #[test]
-fn it_meets_its_class_and_its_misses_against_other_cards_are_the_stated_ones() {
+fn it_meets_its_class_and_differs_from_other_cards_as_documented() {
     let spec = card(|_| ());
     let reads = random(&spec, Action::Read, 256 << 20, 2000);
     let writes = random(&spec, Action::Write, 256 << 20, 2000);
@@ -97,23 +97,23 @@ fn it_meets_its_class_and_its_misses_against_other_cards_are_the_stated_ones() {
 #[test]
 fn writes_to_more_units_than_are_open_cost_a_copy_of_a_unit_each() {
     let spec = card(|_| ());
-    let Model::Card(parameters) = &spec.model else { panic!("no card") };
-    // One unit more than are open, in turn, each continued in order.
+    let Model::Card(parameters) = &spec.model else { panic!("not a card") };
+    // Writes to one unit more than can be open, in turn, each unit in order.
     let in_turn = |units: u64| {
         rate(&spec, units * 20, |id| (Action::Write, (id % units) * 8192 + (id / units) * 128, 128))
     };
-    let (all_open, one_too_many) = (in_turn(64), in_turn(65));
-    println!("64 KiB in 64 units {all_open:.0}, in 65 units {one_too_many:.1} a second");
+    let (all_open, one_more) = (in_turn(64), in_turn(65));
+    println!("64 KiB in 64 units {all_open:.0}, in 65 units {one_more:.1} a second");
     let copy = parameters.unit.0 as f64 / parameters.copy_rate_kb as f64 / 1e3;
-    assert!(1.0 / one_too_many > 0.9 * copy && all_open > 20.0 * one_too_many);
-    // Random writes over all of the card, too.
+    assert!(1.0 / one_more > 0.9 * copy && all_open > 20.0 * one_more);
+    // Random writes over the whole card, too.
     let everywhere = random(&spec, Action::Write, spec.capacity.0, 500);
     println!("random 4 KiB writes over the whole card {everywhere:.1} a second");
     assert!(1.0 / everywhere > 0.9 * copy);
 }
 
 #[test]
-fn units_without_data_are_closed_for_nothing_and_discarded_ones_become_such() {
+fn empty_and_discarded_units_are_closed_at_no_cost() {
     let spec = card(|_| ());
     // 4 KiB in the middle of each of 200 units; the slowest write.
     let worst = |disk: &mut dyn fsdyno_disk::Disk, now: &mut Nanos, from: u64| {
@@ -161,6 +161,6 @@ fn an_impossible_parameter_of_a_card_is_named_with_its_range() {
         assert!(text.contains(from), "the file has no '{from}'");
         let error =
             DiskSpec::from_toml("my.toml", &text.replace(from, to)).unwrap_err().to_string();
-        assert!(error.contains(part), "'{to}' was answered with '{error}'");
+        assert!(error.contains(part), "'{to}' gives the error '{error}'");
     }
 }

@@ -27,35 +27,36 @@ fn fitted(spec: &DiskSpec, seconds: u64) -> Result<fit::Fitted, FitError> {
 /// Random reads per second over the whole disk.
 fn rate(spec: &DiskSpec, depth: u32) -> f64 {
     let mut draws = seed::stream(5, "places that no fit has seen");
-    let places: Vec<u64> = (0..4000).map(|_| draws.below(spec.capacity.0 / 4096) * 8).collect();
-    let time = Modelled::new(spec, 9).read_all(&places, 8, depth).unwrap();
-    places.len() as f64 / time.seconds()
+    let offsets: Vec<u64> = (0..4000).map(|_| draws.below(spec.capacity.0 / 4096) * 8).collect();
+    let time = Modelled::new(spec, 9).read_all(&offsets, 8, depth).unwrap();
+    offsets.len() as f64 / time.seconds()
 }
 
 #[test]
-fn every_hard_disk_of_the_catalog_is_found_again_from_a_minute_of_reads() {
-    let mut tried = 0;
+fn every_hard_disk_of_the_catalog_is_recovered_from_a_minute_of_reads() {
+    let mut disks = 0;
     for name in catalog::names() {
         let spec = catalog::get(name).unwrap();
-        let Model::Hdd(truth) = &spec.model else { continue };
-        tried += 1;
+        let Model::Hdd(expected) = &spec.model else { continue };
+        disks += 1;
         let fitted = fitted(&spec, 60).unwrap_or_else(|error| panic!("{name}: {error}"));
         let text = fitted.text(&facts(&spec)).unwrap();
         let file = DiskSpec::from_toml(name, &text).unwrap_or_else(|error| panic!("{error}"));
         let Model::Hdd(found) = &file.model else { panic!("{name} became another model") };
-        println!("{name}: {found:?}\n  is {truth:?}");
-        assert_eq!((file.capacity, found.rpm), (spec.capacity, truth.rpm), "{name}");
-        let near = |what: &str, found: f64, truth: f64, percent: f64| {
-            let error = (found / truth - 1.0) * 100.0;
-            println!("  {what}: {found:.1} for {truth:.1}, {error:+.2} %");
+        println!("{name}: {found:?}\n  is {expected:?}");
+        assert_eq!((file.capacity, found.rpm), (spec.capacity, expected.rpm), "{name}");
+        let near = |what: &str, found: f64, expected: f64, percent: f64| {
+            let error = (found / expected - 1.0) * 100.0;
+            println!("  {what}: {found:.1} for {expected:.1}, {error:+.2} %");
             assert!(error.abs() <= percent, "{name}: {what} is {error:+.2} % off");
         };
         // The largest errors, 3.1 % and 4.1 %, are both of a disk with more zones than the fit assumes.
-        near("outer rate", found.outer_rate_kb as f64, truth.outer_rate_kb as f64, 4.0);
-        near("inner rate", found.inner_rate_kb as f64, truth.inner_rate_kb as f64, 4.0);
-        // A fit has one curve for all surfaces: a disk with a time of its own for a change of heads is found as one with
-        // a longer seek to the next track, which costs 6.6 % where the drive has 32 reads to choose from.
-        let percent = if truth.head_change_us > 0 { 7.0 } else { 5.0 };
+        near("outer rate", found.outer_rate_kb as f64, expected.outer_rate_kb as f64, 4.0);
+        near("inner rate", found.inner_rate_kb as f64, expected.inner_rate_kb as f64, 4.0);
+        // A fit has one curve for all surfaces: a disk with a separate time for a change of heads is recovered as one
+        // with a longer seek to the next track, which causes an error of 6.6 % where the drive can choose from 32
+        // reads.
+        let percent = if expected.head_change_us > 0 { 7.0 } else { 5.0 };
         for depth in [1, 4, 32] {
             near(
                 &format!("reads at depth {depth}"),
@@ -69,7 +70,7 @@ fn every_hard_disk_of_the_catalog_is_found_again_from_a_minute_of_reads() {
             assert!(check.error().abs() < 6.0, "{name}: {}", check.error());
         }
     }
-    assert!(tried > 0);
+    assert!(disks > 0);
 }
 
 /// A drive that does not rotate: each read takes a fixed number of microseconds.
@@ -84,8 +85,8 @@ impl Drive for Flash {
         Ok(Nanos(self.0 * 1000))
     }
 
-    fn read_all(&mut self, places: &[u64], _: u32, depth: u32) -> std::io::Result<Nanos> {
-        Ok(Nanos(places.len() as u64 * self.0 * 1000 / u64::from(depth)))
+    fn read_all(&mut self, offsets: &[u64], _: u32, depth: u32) -> std::io::Result<Nanos> {
+        Ok(Nanos(offsets.len() as u64 * self.0 * 1000 / u64::from(depth)))
     }
 }
 
@@ -95,10 +96,10 @@ fn a_drive_that_does_not_rotate_is_refused_even_with_a_stated_speed() {
     let samples = fit::probe(&mut Flash(100), 2, &mut |_| {}).unwrap();
     let mut facts = facts(&spec);
     let error = fit::fit(&samples, &facts, 1 << 30).unwrap_err();
-    assert!(matches!(error, FitError::NoTurn { .. }), "{error}");
+    assert!(matches!(error, FitError::NoRevolution { .. }), "{error}");
     facts.rpm = Some((7200, "reported by the drive".into()));
     let error = fit::fit(&samples, &facts, 1 << 30).unwrap_err();
-    assert!(matches!(error, FitError::NothingTurns { .. }), "{error}");
+    assert!(matches!(error, FitError::NotRotating { .. }), "{error}");
 }
 
 #[test]
@@ -135,7 +136,7 @@ fn solid_states() -> Vec<(&'static str, DiskSpec)> {
     };
     vec![
         ("ssd-sata", with(|_| {})),
-        // A cheap one: few dies, which limit the rate before the link does.
+        // A cheap drive: few dies, which limit the rate before the link does.
         ("four slow dies", with(|ssd| (ssd.channels, ssd.dies, ssd.read_us) = (2, 4, 90))),
         // As fast as NVMe: the link is rarely the limit.
         (
@@ -149,7 +150,7 @@ fn solid_states() -> Vec<(&'static str, DiskSpec)> {
 }
 
 #[test]
-fn a_solid_state_disk_is_found_again_from_reads() {
+fn a_solid_state_disk_is_recovered_from_reads() {
     for (name, spec) in solid_states() {
         let mut drive = Modelled::new(&spec, 77);
         assert!(fit::mean_read_time(&mut drive).unwrap() < Nanos(2_000_000), "{name}");
@@ -159,19 +160,19 @@ fn a_solid_state_disk_is_found_again_from_reads() {
         let file = DiskSpec::from_toml(name, &text).unwrap_or_else(|error| panic!("{error}"));
         println!("{name}: {:?}", file.model);
         let Model::Ssd(found) = &file.model else { panic!("{name} became another model") };
-        let Model::Ssd(truth) = &spec.model else { panic!("{name} has another model") };
+        let Model::Ssd(expected) = &spec.model else { panic!("{name} has another model") };
         assert_eq!((file.capacity, file.queue.rotational), (spec.capacity, false), "{name}");
-        let near = |what: &str, found: f64, truth: f64, percent: f64| {
-            let error = (found / truth - 1.0) * 100.0;
-            println!("  {what}: {found:.0} for {truth:.0}, {error:+.2} %");
+        let near = |what: &str, found: f64, expected: f64, percent: f64| {
+            let error = (found / expected - 1.0) * 100.0;
+            println!("  {what}: {found:.0} for {expected:.0}, {error:+.2} %");
             assert!(error.abs() <= percent, "{name}: {what} is {error:+.2} % off");
         };
         // The fit used none of these depths and offsets.
         for depth in [1, 2, 3, 8, 24, 32] {
             near(&format!("reads at depth {depth}"), rate(&file, depth), rate(&spec, depth), 3.0);
         }
-        near("interface", found.read_rate_kb as f64, truth.read_rate_kb as f64, 3.0);
-        near("sensing", found.read_us as f64, truth.read_us as f64, 5.0);
+        near("interface", found.read_rate_kb as f64, expected.read_rate_kb as f64, 3.0);
+        near("sensing", found.read_us as f64, expected.read_us as f64, 5.0);
         let depths: Vec<u32> = fitted.predictions.iter().map(|check| check.depth).collect();
         assert_eq!(depths, [2, 8], "{name}: depths of the check");
         assert!(fitted.predictions.iter().all(|check| check.error().abs() < 3.0), "{name}");
@@ -183,7 +184,7 @@ fn a_solid_state_disk_is_found_again_from_reads() {
 }
 
 #[test]
-fn an_nvme_drive_is_found_again_from_reads_and_its_writes_are_called_estimates() {
+fn an_nvme_drive_is_recovered_from_reads_and_its_writes_are_called_estimates() {
     let spec = catalog::get("nvme-datacenter").unwrap();
     let facts = Facts { ata: false, nvme: true, ..facts(&spec) };
     let mut drive = Modelled::new(&spec, 77);
@@ -191,27 +192,27 @@ fn an_nvme_drive_is_found_again_from_reads_and_its_writes_are_called_estimates()
     let fitted = fit::fit_flash(&samples, &facts, drive.sectors()).unwrap();
     let text = fitted.text(&facts).unwrap();
     let file = DiskSpec::from_toml("mine.toml", &text).unwrap_or_else(|error| panic!("{error}"));
-    let (Model::Ssd(found), Model::Ssd(truth)) = (&file.model, &spec.model) else {
+    let (Model::Ssd(found), Model::Ssd(expected)) = (&file.model, &spec.model) else {
         panic!("another model")
     };
     assert_eq!(found.interface, Interface::Nvme);
-    let near = |what: &str, found: f64, truth: f64, percent: f64| {
-        let error = (found / truth - 1.0) * 100.0;
-        println!("  {what}: {found:.0} for {truth:.0}, {error:+.2} %");
+    let near = |what: &str, found: f64, expected: f64, percent: f64| {
+        let error = (found / expected - 1.0) * 100.0;
+        println!("  {what}: {found:.0} for {expected:.0}, {error:+.2} %");
         assert!(error.abs() <= percent, "{what} is {error:+.2} % off");
     };
     // The fit used none of these depths and offsets.
     for depth in [1, 2, 3, 8, 24, 32, 64] {
         near(&format!("reads at depth {depth}"), rate(&file, depth), rate(&spec, depth), 3.0);
     }
-    near("interface", found.read_rate_kb as f64, truth.read_rate_kb as f64, 3.0);
-    near("sensing", found.read_us as f64, truth.read_us as f64, 5.0);
+    near("interface", found.read_rate_kb as f64, expected.read_rate_kb as f64, 3.0);
+    near("sensing", found.read_us as f64, expected.read_us as f64, 5.0);
     let depths: Vec<u32> = fitted.predictions.iter().map(|check| check.depth).collect();
     assert_eq!(depths, [2, 8, 32, 64]);
     assert!(fitted.predictions.iter().all(|check| check.error().abs() < 3.0));
     let writes = file.source.iter().find(|source| source.what.contains("program_us")).unwrap();
     assert!(writes.from.contains("Not measured") && writes.from.contains("nvme-datacenter"));
-    // A drive whose cache is volatile takes its writes from the drive without capacitors.
+    // The write parameters of a drive with a volatile cache come from the catalog's drive without capacitors.
     let mut volatile = facts;
     volatile.queue.write_cache = WriteCache::WriteBack;
     let fitted = fit::fit_flash(&samples, &volatile, drive.sectors()).unwrap();
@@ -231,9 +232,9 @@ impl Drive for Odd {
         Ok(Nanos(100_000 + u64::from(sectors) * 1000))
     }
 
-    fn read_all(&mut self, places: &[u64], sectors: u32, depth: u32) -> std::io::Result<Nanos> {
+    fn read_all(&mut self, offsets: &[u64], sectors: u32, depth: u32) -> std::io::Result<Nanos> {
         let one = self.read(0, sectors)?.0 / if depth > 1 { 4 } else { 1 };
-        Ok(Nanos(one * places.len() as u64 / u64::from(depth)))
+        Ok(Nanos(one * offsets.len() as u64 / u64::from(depth)))
     }
 }
 

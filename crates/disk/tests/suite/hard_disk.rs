@@ -110,9 +110,9 @@ fn mean_seek_by_radius(spec: &DiskSpec, sectors: &[u64]) -> f64 {
     sum / (sectors.len() - 1) as f64
 }
 
-/// Bonnie's seeks without a file system: chunks of 16 KiB of a file of 1800 MiB at the outer edge of
-/// the disk of 2006, from three seekers which a drive without a queue serves one at a time.
-/// docs/disks.md compares the same through kernel and cache with the published rate.
+/// Bonnie's seeks without a file system: chunks of 16 KiB of a file of 1800 MiB at the outer edge of the disk of 2006,
+/// from three seekers, which a drive without a queue serves one at a time. docs/disks.md compares the same load, run
+/// through kernel and cache, with the published rate.
 #[test]
 fn random_reads_within_a_file_take_the_time_of_the_data_sheet() {
     let spec = catalog::get("ata-2006").unwrap();
@@ -126,7 +126,7 @@ fn random_reads_within_a_file_take_the_time_of_the_data_sheet() {
     let total = run(&mut *fsdyno_disk::build(&spec, 1), &reads, 3);
     let turn = 60e9 / f64::from(hdd.rpm);
     let transfer = 16384.0 * 1e6 / hdd.outer_rate_kb as f64;
-    // Chunks lie on different tracks, but for about one pair in five thousand.
+    // Chunks lie on different tracks, except about one pair in five thousand.
     let expected = hdd.miss_overhead_us as f64 * 1e3
         + mean_seek_by_radius(&spec, &chunks)
         + hdd.settle_us as f64 * 1e3
@@ -139,7 +139,7 @@ fn random_reads_within_a_file_take_the_time_of_the_data_sheet() {
 
 #[test]
 fn a_head_switch_takes_its_own_time_and_a_long_read_includes_each() {
-    // With a head switch of a quarter revolution, a track of the same rate holds more.
+    // With a head switch of a quarter revolution, a track must hold more for the same rate.
     let slow = changed(|_, hdd| hdd.head_switch_us = 2083);
     for spec in [spec(), slow] {
         let hdd = parameters(&spec);
@@ -209,7 +209,7 @@ fn write_and_flush(spec: &DiskSpec, seed: u64, writes: &[Request], depth: usize)
     now
 }
 
-/// Time of the same writes one at a time, each persisted before the next is submitted.
+/// The time of the same writes one at a time, each persisted before the next is submitted.
 fn one_at_a_time(spec: &DiskSpec, seed: u64, writes: &[Request]) -> Nanos {
     let through: Vec<Request> =
         writes.iter().map(|write| Request { fua: true, ..*write }).collect();
@@ -239,7 +239,7 @@ fn a_batch_of_writes_is_destaged_faster_than_by_an_elevator() {
 }
 
 #[test]
-fn writes_that_keep_128_in_flight_run_at_three_times_first_come_speed_and_more() {
+fn writes_with_128_in_flight_are_more_than_three_times_as_fast_as_in_order_of_arrival() {
     let spec = changed(|_, hdd| hdd.write_extents = 0);
     let writes = random_writes(&spec, 2000, 1);
     let together = write_and_flush(&spec, 1, &writes, 128);
@@ -274,7 +274,7 @@ fn no_request_starves_in_a_queue_that_is_never_empty() {
     for id in 1..3000 {
         disk.submit(now, request(id, Action::Read, draws.below(100_000) * 8, 8));
         if id > 8 && wait(&mut *disk, &mut now) == 1_000_000 {
-            assert!(now < Nanos(700_000_000), "it waited {now}");
+            assert!(now < Nanos(700_000_000), "the far read waited {now}");
             return;
         }
     }
@@ -309,7 +309,7 @@ fn a_write_waits_for_space_in_a_full_cache() {
     for served in 1..=64 {
         wait(&mut *disk, &mut now);
         assert!(disk.volatile_bytes(now) <= Bytes(64 << 10));
-        // 16 of them fit; later ones wait until others are destaged.
+        // The cache holds 16 of them; later ones wait until others are destaged.
         assert_eq!(served <= 16, now < Nanos(2_000_000), "{served} served at {now}");
     }
 }

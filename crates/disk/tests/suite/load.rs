@@ -60,7 +60,7 @@ pub fn synchronous(spec: &DiskSpec) -> f64 {
     }) / 2.0
 }
 
-/// Checks that a value is within so many percent of the expected one.
+/// Checks that a value is within `percent` percent of the expected one.
 pub fn assert_near(what: &str, measured: f64, expected: f64, percent: f64) {
     let error = (measured / expected - 1.0) * 100.0;
     assert!(error.abs() <= percent, "{what}: {measured:.0}, {error:+.1} % off {expected}");

@@ -21,7 +21,7 @@ fn entries() -> impl Strategy<Value = Vec<Entry>> {
     let numbers = (0u64..1 << 50, any::<u64>(), any::<u64>(), any::<u32>());
     let flags = (any::<bool>(), any::<bool>(), any::<bool>());
     let entry = (numbers, action, flags, (0u8..3, stage, 0u16..3)).prop_map(
-        |((arrived, response, sector, sectors), action, (fua, untimed, failed), place)| Entry {
+        |((arrived, response, sector, sectors), action, (fua, untimed, failed), origin)| Entry {
             arrived: Nanos(arrived),
             response: Nanos(response),
             action,
@@ -30,9 +30,9 @@ fn entries() -> impl Strategy<Value = Vec<Entry>> {
             fua,
             untimed,
             failed,
-            disk: place.0,
-            stage: place.1,
-            phase: place.2,
+            disk: origin.0,
+            stage: origin.1,
+            phase: origin.2,
         },
     );
     prop::collection::vec(entry, 0..50).prop_map(|mut entries| {
@@ -64,7 +64,7 @@ proptest! {
             let read: Vec<_> = log.collect();
             let (last, whole) = read.split_last().unwrap();
             prop_assert_eq!(last, &Err(LogError::Damaged { at: read.len() as u64, entries: entries.len() as u64 }));
-            prop_assert!(whole.iter().zip(&entries).all(|(read, right)| read.as_ref() == Ok(right)));
+            prop_assert!(whole.iter().zip(&entries).all(|(read, expected)| read.as_ref() == Ok(expected)));
         }
         let longer = [&bytes[..], &[0]].concat();
         prop_assert_eq!(file::open(&longer).unwrap().last(), Some(Err(LogError::Trailing)));

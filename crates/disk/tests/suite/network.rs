@@ -11,7 +11,7 @@ use crate::load::{assert_near, random, rate, request};
 /// A volume of the catalog with some parameters of its model changed.
 fn volume(name: &str, change: impl FnOnce(&mut Network)) -> DiskSpec {
     let mut spec = catalog::get(name).unwrap();
-    let Model::Network(network) = &mut spec.model else { panic!("{name} is no network volume") };
+    let Model::Network(network) = &mut spec.model else { panic!("{name} is not a network volume") };
     change(network);
     spec.validate().unwrap();
     spec
@@ -42,12 +42,12 @@ fn a_general_volume_has_its_documented_limits() {
 }
 
 #[test]
-fn at_depth_one_latency_decides_and_follows_the_given_distribution() {
+fn at_depth_one_the_latency_has_the_given_distribution() {
     let spec = general();
     let mut disk = fsdyno_disk::build(&spec, 7);
     let (mut now, mut times) = (Nanos(0), Vec::new());
     for id in 0..100_000 {
-        // Slower than the limits, which then take no time; a sector, so that the link takes little.
+        // Slower than the limits, which then add no delay; one sector, so that the link takes little time.
         let start = Nanos(id * 50_000_000);
         disk.submit(start, request(id, Action::Read, id * 100, 1));
         now = disk.next_due().unwrap();
@@ -87,9 +87,9 @@ fn large_requests_count_as_several_and_small_sequential_ones_together() {
 }
 
 /// <https://repost.aws/ja/knowledge-center/rds-low-burst-balance>: 5.4 million credits are enough for 3,000 IOPS over
-/// 30 minutes at least; with the 300 that are filled in meanwhile they last 2,000 s. Here a hundredth of them.
+/// at least 30 minutes; with 300 more per second in the meantime they last 2,000 s. The test uses a hundredth of them.
 #[test]
-fn burst_credit_lasts_as_documented_and_then_the_base_rate_is_left() {
+fn burst_credit_lasts_as_documented_and_then_the_base_rate_applies() {
     let spec = volume("cloud-burst", |network| network.burst_credit_ios = Some(54_000));
     let mut disk = fsdyno_disk::build(&spec, 1);
     let (mut now, mut submitted, mut ended) = (Nanos(0), 0, 0_u64);
@@ -106,7 +106,7 @@ fn burst_credit_lasts_as_documented_and_then_the_base_rate_is_left() {
             marks.push((ended, now));
         }
     }
-    // 20 s at 3,000 a second are 60,000 requests; from there on 300 a second.
+    // 20 s at 3,000 a second are 60,000 requests; after that, 300 a second.
     assert_near("s of burst", marks[0].1.seconds() * 60.0 / 59.0, 20.0, 1.0);
     let base = 5000.0 / (marks[2].1.since(marks[1].1)).seconds();
     assert_near("IOPS without credit", base, 300.0, 1.0);
@@ -126,7 +126,7 @@ fn a_flush_waits_for_nothing_since_an_acknowledged_write_is_replicated() {
 }
 
 #[test]
-fn impossible_rates_credits_and_sizes_are_refused_by_name_with_what_would_be_right() {
+fn impossible_rates_credits_and_sizes_are_refused_by_name_with_the_valid_range() {
     let text = catalog::text("cloud-burst").unwrap();
     for (from, to, part) in [
         (
@@ -137,8 +137,8 @@ fn impossible_rates_credits_and_sizes_are_refused_by_name_with_what_would_be_rig
         (
             "burst_credit_ios = 5400000",
             "",
-            "model.burst_credit_ios is missing, but must be given, since model.burst_iops is; or leave out \
-             both for a volume without burst",
+            "model.burst_credit_ios is missing, but must be given, since model.burst_iops is; or omit both \
+             for a volume without burst",
         ),
         ("burst_iops = 3000", "burst_iops = 0", "model.burst_iops is 0, but must be 301 to"),
         ("burst_iops = 3000", "burst_iops = 200", "model.burst_iops is 200, but must be 301 to"),
@@ -160,6 +160,6 @@ fn impossible_rates_credits_and_sizes_are_refused_by_name_with_what_would_be_rig
         let changed = text.replacen(from, to, 1);
         let error = DiskSpec::from_toml("my.toml", &changed).unwrap_err().to_string();
         assert!(error.starts_with("use the disk in my.toml: "), "{error}");
-        assert!(error.contains(part), "'{to}' was answered with '{error}'");
+        assert!(error.contains(part), "'{to}' gives the error '{error}'");
     }
 }

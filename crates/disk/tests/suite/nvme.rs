@@ -11,7 +11,7 @@ use crate::load::{assert_near, random, rate, request, sequential};
 /// A disk of the catalog with some parameters of its model changed.
 fn drive(name: &str, change: impl FnOnce(&mut Ssd)) -> DiskSpec {
     let mut spec = catalog::get(name).unwrap();
-    let Model::Ssd(ssd) = &mut spec.model else { panic!("{name} is no solid-state disk") };
+    let Model::Ssd(ssd) = &mut spec.model else { panic!("{name} is not a solid-state disk") };
     change(ssd);
     spec.validate().unwrap();
     spec
@@ -25,19 +25,19 @@ fn consumer() -> DiskSpec {
     drive("nvme-consumer", |_| ())
 }
 
-/// The whole of a drive, as the span of random requests.
+/// The whole drive, as the span of random requests.
 fn whole(spec: &DiskSpec) -> u64 {
     spec.capacity.0
 }
 
 /// The time until all of `requests`, submitted together at `now`, are complete.
-fn take(disk: &mut dyn Disk, now: Nanos, requests: &[Request]) -> Nanos {
+fn complete_all(disk: &mut dyn Disk, now: Nanos, requests: &[Request]) -> Nanos {
     requests.iter().for_each(|request| disk.submit(now, *request));
-    let (mut at, mut left) = (now, requests.len());
-    while left > 0 {
+    let (mut at, mut pending) = (now, requests.len());
+    while pending > 0 {
         at = disk.next_due().unwrap().max(at);
         while disk.pop_completed(at).is_some() {
-            left -= 1;
+            pending -= 1;
         }
     }
     while disk.pop_persisted().is_some() {}
@@ -45,7 +45,7 @@ fn take(disk: &mut dyn Disk, now: Nanos, requests: &[Request]) -> Nanos {
 }
 
 #[test]
-fn the_data_center_drive_is_as_fast_as_the_data_sheet_it_was_fitted_to() {
+fn the_data_center_drive_has_the_rates_of_the_data_sheet_to_which_it_was_fitted() {
     let spec = datacenter();
     let all = whole(&spec);
     assert_near("reads, depth 1", random(&spec, 1, 5000, 100, all), 1e6 / 80.0, 1.0);
@@ -55,15 +55,15 @@ fn the_data_center_drive_is_as_fast_as_the_data_sheet_it_was_fitted_to() {
     assert_near("sequential writes", sequential(&spec, Action::Write), 5300.0, 1.0);
 }
 
-/// Not used for the fit: the maker's 180,000 random writes a second of a full drive. The model is 15 % slower:
-/// docs/disks-ssd.md has the reason.
+/// Not used for the fit: the manufacturer's 180,000 random writes a second on a full drive. The model is 15 % slower;
+/// docs/disks-ssd.md gives the reason.
 #[test]
-fn a_full_data_center_drive_writes_at_random_as_its_data_sheet_says() {
+fn the_random_writes_of_a_full_data_center_drive_agree_with_its_data_sheet() {
     let spec = drive("nvme-datacenter", |ssd| ssd.prefilled_percent = 100);
     assert_near("writes", random(&spec, 256, 120_000, 0, whole(&spec)), 180_000.0, 17.0);
 }
 
-/// With capacitors a write is persisted once it completes, and a flush costs a command.
+/// With capacitors a write is persisted once it completes, and a flush takes only the time of a command.
 #[test]
 fn a_flush_with_power_loss_protection_waits_for_nothing() {
     let spec = datacenter();
@@ -83,13 +83,13 @@ fn a_flush_with_power_loss_protection_waits_for_nothing() {
         assert_eq!(disk.volatile_bytes(now), Bytes(0));
     }
     let now = Nanos(10_000_000);
-    take(&mut *disk, now, &[request(100, Action::Write, 8, 8)]);
-    let flush = take(&mut *disk, now + Nanos(20_000), &[request(101, Action::Flush, 0, 0)]);
+    complete_all(&mut *disk, now, &[request(100, Action::Write, 8, 8)]);
+    let flush = complete_all(&mut *disk, now + Nanos(20_000), &[request(101, Action::Flush, 0, 0)]);
     assert!(flush < Nanos(20_000), "a flush took {flush}");
 }
 
 #[test]
-fn the_consumer_drive_is_as_fast_as_the_figures_it_was_fitted_to() {
+fn the_consumer_drive_has_the_rates_to_which_it_was_fitted() {
     let spec = consumer();
     let all = whole(&spec);
     assert_near("reads, depth 1", random(&spec, 1, 5000, 100, all), 22_000.0, 1.0);
@@ -104,38 +104,38 @@ fn the_consumer_drive_is_as_fast_as_the_figures_it_was_fitted_to() {
     let synced = synced_write(&mut *disk, Nanos(0));
     assert_near("fdatasync, us", synced.0 as f64 / 1e3, 1643.0, 1.0);
     let fua = Request { fua: true, ..request(3, Action::Write, 64, 16) };
-    let direct = take(&mut *disk, Nanos(100_000_000), &[fua]);
+    let direct = complete_all(&mut *disk, Nanos(100_000_000), &[fua]);
     assert_near("O_DSYNC, us", direct.0 as f64 / 1e3, 4007.0, 1.0);
 }
 
 /// A write of 8 KiB and a flush.
 fn synced_write(disk: &mut dyn Disk, at: Nanos) -> Nanos {
-    let write = take(disk, at, &[request(1, Action::Write, 0, 16)]);
-    write + take(disk, at + write, &[request(2, Action::Flush, 0, 0)])
+    let write = complete_all(disk, at, &[request(1, Action::Write, 0, 16)]);
+    write + complete_all(disk, at + write, &[request(2, Action::Flush, 0, 0)])
 }
 
 /// Not used for the fit: pg_test_fsync's fsync of a write of 8 KiB on XFS, 5636 us
 /// (<https://tanelpoder.com/posts/using-pg-test-fsync-for-testing-low-latency-writes>). XFS then writes the data,
 /// flushes, and writes its log with FUA.
 #[test]
-fn an_fsync_on_the_consumer_drive_takes_what_was_measured() {
+fn an_fsync_on_the_consumer_drive_takes_the_measured_time() {
     let mut disk = fsdyno_disk::build(&consumer(), 1);
     let data = synced_write(&mut *disk, Nanos(0));
     let log = Request { fua: true, ..request(3, Action::Write, 4096, 8) };
-    let all = data + take(&mut *disk, data, &[log]);
+    let all = data + complete_all(&mut *disk, data, &[log]);
     assert_near("fsync, us", all.0 as f64 / 1e3, 5636.0, 10.0);
 }
 
 #[test]
 fn without_capacitors_a_write_is_volatile_until_a_flush() {
     let mut disk = fsdyno_disk::build(&consumer(), 1);
-    let written = take(&mut *disk, Nanos(0), &[request(1, Action::Write, 8, 8)]);
+    let written = complete_all(&mut *disk, Nanos(0), &[request(1, Action::Write, 8, 8)]);
     assert_eq!(disk.volatile_bytes(written), Bytes(4096));
-    let flushed = take(&mut *disk, written, &[request(2, Action::Flush, 0, 0)]);
+    let flushed = complete_all(&mut *disk, written, &[request(2, Action::Flush, 0, 0)]);
     assert_eq!(disk.volatile_bytes(written + flushed), Bytes(0));
     // A second flush has nothing to persist.
     let now = written + flushed;
-    assert!(take(&mut *disk, now, &[request(3, Action::Flush, 0, 0)]) < Nanos(20_000));
+    assert!(complete_all(&mut *disk, now, &[request(3, Action::Flush, 0, 0)]) < Nanos(20_000));
 }
 
 #[test]
@@ -146,13 +146,13 @@ fn the_cache_with_one_bit_per_cell_is_used_up_and_emptied_when_idle() {
     let mut half = |first: u64, at: Nanos| {
         let requests: Vec<Request> =
             (0..512).map(|id| request(id, Action::Write, first + id * 2048, 2048)).collect();
-        take(&mut *disk, at, &requests)
+        complete_all(&mut *disk, at, &requests)
     };
     let (first, second) = (half(0, Nanos(0)), half(1 << 20, Nanos(1_000_000_000)));
-    // Between them the drive had a second, which empties the cache.
+    // Between them the drive was idle for a second, which empties the cache.
     assert!(second.0 < first.0 * 11 / 10, "{first} and {second}");
     let third = half(1 << 21, Nanos(1_000_000_000) + second);
-    assert!(third.0 > second.0 * 5 / 4, "{second} and at once after it {third}");
+    assert!(third.0 > second.0 * 5 / 4, "{second}, then {third} immediately afterwards");
 }
 
 #[test]

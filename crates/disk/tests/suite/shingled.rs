@@ -1,4 +1,5 @@
-//! Tests the shingled disk: the media cache, the cliff, cleaning in idle time, streams, and figures that it was not fitted to.
+//! Tests the shingled disk: the media cache, the slowdown once it is full, cleaning in idle time, streams, and figures
+//! to which it was not fitted.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "helpers of tests may panic")]
 
@@ -59,7 +60,7 @@ fn random(action: Action, span: u64, count: u64) -> impl ExactSizeIterator<Item 
 }
 
 #[test]
-fn random_writes_are_fast_until_the_media_cache_is_full_and_then_wait_for_a_band_each() {
+fn random_writes_are_fast_until_the_media_cache_is_full_and_then_each_waits_for_a_band() {
     let spec = drive(|smr| smr.cache_entries = 4096);
     let mut disk = fsdyno_disk::build(&spec, 1);
     let mut now = Nanos(0);
@@ -86,7 +87,8 @@ fn a_band_takes_as_long_to_clean_as_reading_it_once_and_writing_it_twice() {
         "{rate:.2} writes a second, a band in {:.2} s, by arithmetic {seconds:.2}",
         1.0 / rate
     );
-    // The first writes clean several bands, for the map has to have room for a split, and each change of place costs a seek.
+    // The first writes clean several bands, since the map needs space for a split, and each change of position costs a
+    // seek.
     assert!(1.0 / rate > 0.5 * seconds && 1.0 / rate < 2.0 * seconds, "{rate}");
 }
 
@@ -115,7 +117,7 @@ fn cleaning_in_idle_time_delays_a_request_by_one_piece_only() {
     let before = now;
     disk.submit(now, request(1, Action::Read, 1_000_000, 8));
     wait_all(&mut *disk, &mut now);
-    // A piece of 1 MiB in 10 ms at most with its access, and a read over all of the stroke.
+    // A piece of 1 MiB takes at most 10 ms with its access; the rest is a read with a full-stroke seek.
     assert!(now - before < Nanos(90_000_000), "it took {}", now - before);
 }
 
@@ -128,22 +130,22 @@ fn sequential_writes_of_whole_bands_bypass_the_media_cache() {
         let pieces = (0..2000u32)
             .map(|id| request(id.into(), Action::Write, from + u64::from(id) * 512, 512));
         let rate = rate(&mut *disk, &mut now, 4, pieces) * 0.262_144;
-        // What is left to clean shows in the drive's own work when it is idle.
+        // The remaining cleaning shows as busy time of the idle drive.
         let busy = disk.counters().busy_ns.unwrap();
         disk.advance_to(now + Nanos(600_000_000_000));
         (rate, (disk.counters().busy_ns.unwrap() - busy).seconds())
     };
     let ((aligned, cleaning), (other, more)) = (writes(61_440 * 7), writes(61_440 * 7 + 8));
     println!(
-        "{aligned:.0} MB/s from a band's start, {cleaning:.1} s to clean; else {other:.0}, {more:.1}"
+        "{aligned:.0} MB/s from a band's start, {cleaning:.1} s to clean; from elsewhere {other:.0} MB/s, {more:.1} s"
     );
     assert!(aligned > 150.0 && cleaning < 1.0);
-    // Up to the next band's start it goes to the media cache: one band to clean.
+    // The data before the next band's start go to the media cache: one band to clean.
     assert!(more > 0.4 && more < 3.0);
 }
 
 #[test]
-fn a_read_finds_the_newest_data_where_they_are() {
+fn a_read_finds_the_newest_data_in_the_media_cache_or_in_the_band() {
     let spec = drive(|_| ());
     let mut disk = fsdyno_disk::build(&spec, 1);
     let mut now = Nanos(0);
@@ -169,7 +171,7 @@ fn a_read_finds_the_newest_data_where_they_are() {
 
 /// The figures of docs/disks-smr.md that were not used for fitting.
 #[test]
-fn figures_that_it_was_not_fitted_to() {
+fn it_agrees_with_figures_to_which_it_was_not_fitted() {
     let spec = drive(|_| ());
     let mut disk = fsdyno_disk::build(&spec, 1);
     let mut now = Nanos(0);
@@ -184,7 +186,7 @@ fn figures_that_it_was_not_fitted_to() {
 }
 
 #[test]
-fn a_disk_smaller_than_its_media_cache_and_other_nonsense_are_refused_by_name() {
+fn a_disk_smaller_than_its_media_cache_and_other_invalid_parameters_are_refused_by_name() {
     let text = catalog::text("smr-8tb").unwrap();
     for (from, to, part) in [
         (
@@ -212,7 +214,7 @@ fn a_disk_smaller_than_its_media_cache_and_other_nonsense_are_refused_by_name() 
         assert!(text.contains(from), "the file has no '{from}'");
         let error =
             DiskSpec::from_toml("my.toml", &text.replace(from, to)).unwrap_err().to_string();
-        assert!(error.contains(part), "'{to}' was answered with '{error}'");
+        assert!(error.contains(part), "'{to}' gives the error '{error}'");
         assert_eq!(error.lines().count(), 1, "{error}");
     }
 }

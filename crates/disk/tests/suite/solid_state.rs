@@ -11,14 +11,14 @@ use crate::load::{assert_near, random, rate, request, sequential, synchronous};
 /// ssd-sata with some parameters changed.
 fn drive(change: impl FnOnce(&mut Ssd)) -> DiskSpec {
     let mut spec = catalog::get("ssd-sata").unwrap();
-    let Model::Ssd(ssd) = &mut spec.model else { panic!("ssd-sata is no solid-state disk") };
+    let Model::Ssd(ssd) = &mut spec.model else { panic!("ssd-sata is not a solid-state disk") };
     change(ssd);
     spec.validate().unwrap();
     spec
 }
 
 #[test]
-fn it_is_as_fast_as_the_data_sheet_it_was_fitted_to() {
+fn it_has_the_rates_of_the_data_sheet_to_which_it_was_fitted() {
     let (spec, all) = (drive(|_| ()), 1 << 39);
     assert_near("reads, depth 1", random(&spec, 1, 5000, 100, all), 13_000.0, 1.0);
     assert_near("reads, depth 32", random(&spec, 32, 50_000, 100, all), 98_000.0, 1.0);
@@ -66,6 +66,6 @@ fn numbers() {
     for filled in [50, 90, 100] {
         let spec = drive(|ssd| ssd.prefilled_percent = filled);
         let rate = random(&spec, 32, 2_000_000, 0, spec.capacity.0);
-        println!("random writes over all of it, {filled} % full: {rate:.0}");
+        println!("random writes over the whole drive, {filled} % full: {rate:.0}");
     }
 }

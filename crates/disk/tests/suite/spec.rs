@@ -10,7 +10,7 @@ fn hdd() -> &'static str {
 }
 
 /// The error of hdd-7200 with `from` replaced by `to`.
-fn complaint(from: &str, to: &str) -> String {
+fn error_of(from: &str, to: &str) -> String {
     assert!(hdd().contains(from), "the file has no '{from}'");
     DiskSpec::from_toml("my.toml", &hdd().replace(from, to)).unwrap_err().to_string()
 }
@@ -18,7 +18,7 @@ fn complaint(from: &str, to: &str) -> String {
 #[test]
 fn an_impossible_parameter_is_named_with_its_value_and_its_range() {
     assert_eq!(
-        complaint("rpm = 7200", "rpm = 0"),
+        error_of("rpm = 7200", "rpm = 0"),
         "use the disk in my.toml: model.rpm is 0, but must be 600 to 60000"
     );
     for (from, to, part) in [
@@ -47,8 +47,8 @@ fn an_impossible_parameter_is_named_with_its_value_and_its_range() {
         ("about = \"", "about = \"\\u001b[31m", "about is \\u{1b}[31m"),
         ("about = \"", "about = \"\\u001b[31m", "must be text without control characters"),
     ] {
-        let error = complaint(from, to);
-        assert!(error.contains(part), "'{to}' was answered with '{error}'");
+        let error = error_of(from, to);
+        assert!(error.contains(part), "'{to}' gives the error '{error}'");
     }
 }
 
@@ -84,14 +84,14 @@ fn with(text: &str, path: &[String], value: Option<toml::Value>) -> String {
 
 #[test]
 fn a_missing_negative_fractional_or_impossible_number_is_refused_by_name() {
-    // These may be missing, or have any value that fits.
+    // These may be missing, or have any value in range.
     let optional = ["wbt_lat_usec", "settle_us", "head_change_us", "write_extents"];
     for disk in catalog::names() {
         let text = catalog::text(disk).unwrap();
         let file: toml::Table = toml::from_str(text).unwrap();
-        let turns = file["queue"]["rotational"].as_bool().unwrap();
+        let rotates = file["queue"]["rotational"].as_bool().unwrap();
         let paths = numbers(&file, &[]);
-        assert!(paths.len() >= if turns { 26 } else { 5 }, "{disk} has {}", paths.len());
+        assert!(paths.len() >= if rotates { 26 } else { 5 }, "{disk} has {}", paths.len());
         for path in paths {
             let (name, key) = (path.join("."), path.last().unwrap());
             let error = |value: Option<toml::Value>| {
@@ -115,7 +115,7 @@ fn a_missing_negative_fractional_or_impossible_number_is_refused_by_name() {
                     continue;
                 }
                 let error = error(Some(value.clone()))
-                    .unwrap_or_else(|| panic!("{disk}: {name} = {value} was taken"));
+                    .unwrap_or_else(|| panic!("{disk}: {name} = {value} was accepted"));
                 assert!(
                     error.starts_with(&format!("use the disk in my.toml: {name} is "))
                         && error.contains("must be")
@@ -140,16 +140,16 @@ fn an_invalid_profile_is_refused_with_file_and_line() {
         ),
         ("about = ", "about == ", &["line 8, "]),
     ] {
-        let error = complaint(from, to);
+        let error = error_of(from, to);
         assert!(error.starts_with("read the disk in my.toml: "), "{error}");
         for part in parts {
-            assert!(error.contains(part), "'{to}' was answered with '{error}'");
+            assert!(error.contains(part), "'{to}' gives the error '{error}'");
         }
     }
 }
 
 #[test]
-fn a_disk_survives_the_json_of_a_plan_and_holds_no_fractions() {
+fn a_disk_round_trips_through_the_json_of_a_plan_without_fractions() {
     for name in catalog::names() {
         let spec = catalog::get(name).unwrap();
         let json = serde_json::to_value(&spec).unwrap();
@@ -224,6 +224,6 @@ fn an_impossible_parameter_of_a_solid_state_disk_is_named_with_its_range() {
         ("erase_us = 3500\n", "", "missing field `erase_us`"),
     ] {
         let error = error_of_flash(from, to);
-        assert!(error.contains(part), "'{to}' was answered with '{error}'");
+        assert!(error.contains(part), "'{to}' gives the error '{error}'");
     }
 }

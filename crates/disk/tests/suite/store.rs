@@ -1,5 +1,5 @@
-//! Tests the store against two vectors, the visible and the medium's bytes: no byte is
-//! lost or invented, and space is freed, at every moment.
+//! Tests the store against two vectors, the visible bytes and those on the medium: at every moment no byte is lost or
+//! invented, and unused space is freed.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "helpers of tests may panic")]
 
@@ -44,11 +44,11 @@ fn write_to<M: Memory>(
     offset: u64,
     bytes: &[u8],
 ) -> Result<(), StoreError<Infallible>> {
-    let mut left = bytes;
+    let mut remaining = bytes;
     store.write_with(to, offset, bytes.len() as u64, &mut |slot| {
-        let (now, later) = left.split_at(slot.len());
+        let (now, later) = remaining.split_at(slot.len());
         slot.copy_from_slice(now);
-        left = later;
+        remaining = later;
         Ok(())
     })
 }
@@ -86,7 +86,7 @@ enum Step {
     PersistAll,
 }
 
-fn steps(most: usize) -> impl Strategy<Value = Vec<Step>> {
+fn steps(max_steps: usize) -> impl Strategy<Value = Vec<Step>> {
     let sectors = CAPACITY / 512;
     // Near the border of two chunks, so that runs cross it and blocks are rewritten.
     let place = prop_oneof![0u64..80, 4060u64..4130, sectors - 80..sectors];
@@ -106,7 +106,7 @@ fn steps(most: usize) -> impl Strategy<Value = Vec<Step>> {
             _ => Step::PersistAll,
         }
     });
-    prop::collection::vec(step, 1..most)
+    prop::collection::vec(step, 1..max_steps)
 }
 
 fn aligned(offset: u64, length: u64) -> std::ops::Range<usize> {
@@ -116,14 +116,14 @@ fn aligned(offset: u64, length: u64) -> std::ops::Range<usize> {
 
 /// The reference: the visible bytes, and those on the medium.
 #[derive(Clone)]
-struct Faces {
+struct Views {
     visible: Vec<u8>,
     medium: Vec<u8>,
 }
 
-impl Faces {
-    fn new() -> Faces {
-        Faces { visible: vec![0; CAPACITY as usize], medium: vec![0; CAPACITY as usize] }
+impl Views {
+    fn new() -> Views {
+        Views { visible: vec![0; CAPACITY as usize], medium: vec![0; CAPACITY as usize] }
     }
 
     fn write(&mut self, to: Destination, offset: u64, bytes: &[u8]) {
@@ -173,25 +173,25 @@ fn step<M: Memory>(store: &mut Store<M>, step: &Step) {
     }
 }
 
-/// A region that saves its content at the `at`-th access: the state that a host finds
-/// if the guest was cut there.
+/// A region that saves its content at the `at`-th access: the state that the host finds if the guest was cut at that
+/// moment.
 struct Cut {
-    now: Region,
+    region: Region,
     touches: usize,
     at: usize,
-    then: Option<Vec<u8>>,
+    snapshot: Option<Vec<u8>>,
 }
 
 impl Memory for Cut {
     fn slice(&mut self, offset: u64, length: usize) -> &mut [u8] {
         if self.touches == self.at {
-            self.then = Some(self.now.0.clone());
+            self.snapshot = Some(self.region.0.clone());
         }
         self.touches += 1;
-        self.now.slice(offset, length)
+        self.region.slice(offset, length)
     }
     fn size(&self) -> u64 {
-        self.now.size()
+        self.region.size()
     }
 }
 
@@ -212,7 +212,7 @@ proptest! {
     #[test]
     fn both_views_hold_the_written_bytes_and_nothing_else(steps in steps(60)) {
         let mut store = Store::create(region(4 << 20), Bytes(CAPACITY)).unwrap();
-        let mut views = Faces::new();
+        let mut views = Views::new();
         for (at, now) in steps.iter().enumerate() {
             step(&mut store, now);
             views.step(now);
@@ -226,7 +226,7 @@ proptest! {
         }
         prop_assert!(image(&mut store, View::Visible) == views.visible);
         prop_assert!(image(&mut store, View::Medium) == views.medium);
-        // All differences are listed as volatile, and possibly equal bytes that were rewritten.
+        // All differences are listed as volatile; rewritten but equal bytes may be listed, too.
         let mut end = 0;
         let mut listed = views.medium.clone();
         store.volatile(&mut |first, length| {
@@ -252,24 +252,24 @@ proptest! {
         at in 0usize..600,
         later in steps(10),
     ) {
-        let region = Cut { now: region(4 << 20), touches: 0, at: usize::MAX, then: None };
+        let region = Cut { region: region(4 << 20), touches: 0, at: usize::MAX, snapshot: None };
         let mut store = Store::create(region, Bytes(CAPACITY)).unwrap();
         let start = store.memory_mut().touches;
         store.memory_mut().at = start + at;
-        let mut views = Faces::new();
-        let mut hand = None;
+        let mut views = Views::new();
+        let mut interrupted = None;
         for now in &steps {
             let before = views.clone();
             step(&mut store, now);
             views.step(now);
-            if store.memory_mut().then.is_some() {
-                hand = Some((now.clone(), before));
+            if store.memory_mut().snapshot.is_some() {
+                interrupted = Some((now.clone(), before));
                 break;
             }
         }
-        let Some((now, before)) = hand else { return Ok(()) };
-        let left = store.memory_mut().then.take().unwrap();
-        let mut opened = Store::open(Region(left)).unwrap();
+        let Some((now, before)) = interrupted else { return Ok(()) };
+        let saved = store.memory_mut().snapshot.take().unwrap();
+        let mut opened = Store::open(Region(saved)).unwrap();
         let (visible, medium) = (image(&mut opened, View::Visible), image(&mut opened, View::Medium));
         let range = range_of(&now);
         for (found, before, after) in
@@ -280,9 +280,9 @@ proptest! {
             if matches!(now, Step::Persist { .. } | Step::PersistAll | Step::Trim { .. }) {
                 for block in (0..CAPACITY as usize).step_by(512) {
                     let found = &found[block..block + 512];
-                    let right = found == &before[block..block + 512]
+                    let is_old_or_new = found == &before[block..block + 512]
                         || found == &after[block..block + 512];
-                    prop_assert!(right, "{now:?} changed another block");
+                    prop_assert!(is_old_or_new, "{now:?} changed another block");
                 }
             }
         }
@@ -290,8 +290,8 @@ proptest! {
         if let Step::Write { to: Destination::Cache, .. } | Step::Fill { to: Destination::Cache, .. } = now {
             prop_assert!(medium == before.medium, "{now:?} touched the medium");
         }
-        // The remaining store can be used further.
-        let mut views = Faces { visible, medium };
+        // The reopened store remains usable.
+        let mut views = Views { visible, medium };
         for now in &later {
             step(&mut opened, now);
             views.step(now);
@@ -379,9 +379,10 @@ fn fresh_blocks_are_written_and_read_in_long_slices() {
 fn a_full_region_is_reported_and_trim_frees_space() {
     let mut store = Store::create(region(64 << 10), Bytes(CAPACITY)).unwrap();
     let bytes = pattern(5, 4096);
-    let room = (0u64..).take_while(|block| write(&mut store, block * 4096, &bytes).is_ok()).count();
+    let blocks =
+        (0u64..).take_while(|block| write(&mut store, block * 4096, &bytes).is_ok()).count();
     // Every unneeded page of entries is space for a block.
-    assert!((16..=21).contains(&room), "{room} blocks went into 64 KiB");
+    assert!((16..=21).contains(&blocks), "{blocks} blocks fit into 64 KiB");
     assert_eq!(write(&mut store, 1 << 20, &bytes), Err(StoreError::Full));
     store.trim(0, 8192);
     assert_eq!(write(&mut store, 1 << 20, &bytes), Ok(()));

@@ -82,8 +82,8 @@ fn only_file_systems_on_a_device_have_an_mkfs() {
     for filesystem in all() {
         let device = filesystem.lies_on == Backing::Device;
         // Raw is the device itself, which needs no mkfs.
-        let made = device && !filesystem.mount.kind.is_empty();
-        assert_eq!(made, !filesystem.mkfs.argv.is_empty(), "{}", filesystem.name);
+        let has_mkfs = device && !filesystem.mount.kind.is_empty();
+        assert_eq!(has_mkfs, !filesystem.mkfs.argv.is_empty(), "{}", filesystem.name);
         assert_eq!(device, filesystem.minimum_size > Bytes(0), "{}", filesystem.name);
         assert_eq!(filesystem.package.is_empty(), filesystem.tools.is_empty());
     }
@@ -91,7 +91,7 @@ fn only_file_systems_on_a_device_have_an_mkfs() {
 }
 
 #[test]
-fn facts_that_no_command_needs_are_no_part_of_a_plan() {
+fn facts_that_no_command_needs_are_not_part_of_a_plan() {
     use crate::{Context, Spec};
     let spec = Spec::parse("ext4 -I 128 @ noatime").unwrap();
     let plan = |kind: &Filesystem| {

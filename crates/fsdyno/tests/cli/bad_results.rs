@@ -304,7 +304,7 @@ fn results_of_crash_are_reported_again_and_damaged_ones_are_refused() {
         (
             "torn",
             &text[..text.len() / 2],
-            "torn/crash.json' as a result of fsdyno crash: it is cut short: ",
+            "torn/crash.json' as a result of fsdyno crash: it is truncated: ",
         ),
         ("newer", &newer, "it has version 2, but this fsdyno reads version 1"),
         ("other", "[{\"label\":3}]", "invalid type: integer `3`"),

@@ -73,7 +73,7 @@ fn invalid_shared_file_systems_are_refused_with_the_accepted_values() {
         ("--fs smb:ext4@vers=1.0", "write one of: 2.1, 3.0, 3.02, 3.1.1"),
         ("--fs smb:ext4@seal,vers=2.1", "'seal' is not part of SMB 2.1"),
         ("--fs smb:ext4@oplocks=maybe", "write one of: yes, no"),
-        ("--fs smb:ext4@file_mode=644", "SMB has no modes, and none are claimed"),
+        ("--fs smb:ext4@file_mode=644", "SMB has no modes, and the lab emulates none"),
         ("--fs smb:ext4 --on loop:1G", "in the lab only"),
         ("--fs nfs:ext4@vers=2", "write one of: 3, 4.0, 4.1, 4.2"),
         ("--fs nfs:ext4 --on loop:1G", "in the lab only"),

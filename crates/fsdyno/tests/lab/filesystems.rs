@@ -143,7 +143,7 @@ fn invalid_specs_are_refused_before_any_work() {
     let folder = tempfile::tempdir().unwrap();
     for (spec, exit, expected) in [
         ("overlayfs", 2, "write the lower file system, as in 'overlayfs:ext4 -I 256'"),
-        ("overlayfs:vfat", 2, "overlayfs refuses a file system whose names know no case"),
+        ("overlayfs:vfat", 2, "overlayfs refuses a file system with case-insensitive names"),
         ("fuse: x {device}", 2, "does not contain {mount}"),
         ("fuse: ./x {device} {mount}", 2, "write a name found in PATH, or an absolute path"),
         ("fuse: /proc/x {device} {mount}", 2, "cannot be copied into the lab's guest"),

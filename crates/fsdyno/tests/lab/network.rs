@@ -35,7 +35,7 @@ fn two_clients_of_a_server_are_bit_identical_and_share_the_work() {
     let mount = conditions["mount"].as_str().unwrap();
     assert!(mount.starts_with("nfs4 ") && mount.contains("vers=4.2"), "{mount}");
     assert!(conditions["below"].as_str().unwrap().starts_with("ext4 "), "{}", conditions["below"]);
-    assert!(conditions["notes"].to_string().contains("shared its one processor"));
+    assert!(conditions["notes"].to_string().contains("shared its single processor"));
     assert_eq!(trial["measured"]["check"]["clean"], true);
 }
 

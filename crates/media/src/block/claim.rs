@@ -51,8 +51,8 @@ impl Claim {
         let (inspected, mut reasons) = inspect(drive, true)?;
         let InspectedDrive { drive, layout, serial: current_serial, .. } = inspected;
         if current_serial != serial {
-            let (path, was, is) = (drive.path(), serial, current_serial);
-            return Err(BlockError::Changed { path, was, is });
+            let (path, former, current) = (drive.path(), serial, current_serial);
+            return Err(BlockError::Changed { path, former, current });
         }
         if !reasons.is_empty() {
             return Err(refused(&drive, std::mem::take(&mut reasons)));
@@ -63,8 +63,8 @@ impl Claim {
             .into_iter()
             .map(|found| normalize_uuid(&found.uuid))
             .filter(|uuid| !uuid.is_empty());
-        let left = DataContents::Unfinished(uuids.collect());
-        let mark = DriveMark { serial, size: drive.size(), left };
+        let contents = DataContents::Unfinished(uuids.collect());
+        let mark = DriveMark { serial, size: drive.size(), left: contents };
         let mut claim = Claim { drive, layout, mark, guard: None, has_parts: false, whole };
         claim.add_parts()?;
         // A partition cannot be opened exclusively while the whole drive is, so close the drive first.
@@ -131,8 +131,12 @@ impl Claim {
             .map_err(|error| busy(&self.drive, BlockError::io("open", &path, error)))?;
         let status = fstat(&file).map_err(|error| BlockError::io("inspect", &path, error))?;
         if status.st_rdev != device {
-            let is = "another device's node".to_string();
-            return Err(BlockError::Changed { path, was: "a part of the drive".into(), is });
+            let current = "another device's node".to_string();
+            return Err(BlockError::Changed {
+                path,
+                former: "a part of the drive".into(),
+                current,
+            });
         }
         Ok(file)
     }
@@ -205,7 +209,7 @@ impl Claim {
 
 impl Drop for Claim {
     fn drop(&mut self) {
-        // If this fails, the next claim finishes it: the mark shows that it was not finished.
+        // If this fails, the next claim completes it: the mark shows that the release is incomplete.
         let _ = self.release_drive();
         self.guard = None;
         if self.has_parts {

@@ -1,4 +1,4 @@
-//! Identifies a drive, and reads the kernel's facts about it.
+//! Identifies a drive, and reads its properties from sysfs and udev.
 
 use std::fs::{self, File};
 use std::io;
@@ -131,8 +131,8 @@ impl Drive {
         };
         Err(BlockError::Changed {
             path: self.requested.clone(),
-            was: describe(self.number, &self.sequence),
-            is: describe(status.st_rdev, &sequence),
+            former: describe(self.number, &self.sequence),
+            current: describe(status.st_rdev, &sequence),
         })
     }
 

@@ -87,7 +87,7 @@ fn read_own_mark(
     Ok(mark.filter(|mark| mark.serial == inspected.serial && mark.size == inspected.drive.size()))
 }
 
-/// Returns reasons for contents that fsdyno did not leave on the drive.
+/// Returns the reasons given by contents on the drive that do not stem from fsdyno.
 fn foreign_contents(inspected: &InspectedDrive) -> Result<Vec<Reason>, BlockError> {
     let (path, size) = (inspected.drive.path(), inspected.drive.size());
     let mut reasons = Vec::new();
@@ -107,8 +107,8 @@ fn foreign_contents(inspected: &InspectedDrive) -> Result<Vec<Reason>, BlockErro
                 if uuids.contains(&normalize_uuid(&found.uuid)) => {}
             Some(DataContents::Formatted(left)) if *left == found.to_string() => {}
             Some(DataContents::Unfinished(_)) => {
-                let left = "it was killed, and the UUIDs that it recorded do not include this one";
-                reasons.push(Reason::NotLeft { found, left: left.to_string() });
+                let why = "it was killed, and the UUIDs that it recorded do not include this one";
+                reasons.push(Reason::NotLeft { found, left: why.to_string() });
             }
             Some(left) => reasons.push(Reason::NotLeft { found, left: left.to_string() }),
             None => reasons.push(Reason::Lost { found, at: inspected.layout.data.start }),

@@ -34,7 +34,7 @@ pub struct Part {
     pub size: Bytes,
 }
 
-/// A partition as the kernel knows it.
+/// A partition in the kernel's table.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KernelPart {
     /// The name, such as sdb1.
@@ -66,8 +66,8 @@ impl Layout {
         }
     }
 
-    /// Returns the other possible starts of a first partition whose table was lost; on a drive that fsdyno has
-    /// used only those before the data, which is fsdyno's own.
+    /// Returns the other possible starts of a first partition whose table was lost; on a drive that fsdyno has used,
+    /// only those before the data part, whose contents are fsdyno's own.
     pub fn other_starts(&self, used: bool) -> impl Iterator<Item = Part> {
         let end = self.data.start.0 + self.data.size.0;
         let early = EARLY_STARTS.into_iter().map(|sector| sector * 512);

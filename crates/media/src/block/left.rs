@@ -86,7 +86,7 @@ impl LeftoverDrive {
     }
 }
 
-/// Returns the signature in the data partition that differs from what fsdyno left there.
+/// Returns the signature in the data partition, if it differs from that of the contents that fsdyno left there.
 fn foreign_signature(reasons: &[Reason]) -> Option<Signature> {
     reasons.iter().find_map(|reason| match reason {
         Reason::NotLeft { found, .. } => Some(found.clone()),

@@ -1,9 +1,9 @@
 //! fsdyno's mark on a drive: one block of text in the guard part.
 //!
-//! It identifies the drive it was written on, so that a copy of a drive is not mistaken for it, and the
-//! contents that fsdyno left in the data part, so that a later file system of another user is not mistaken for
-//! fsdyno's. A killed fsdyno cannot record what it leaves, so the UUIDs of each mkfs are recorded before it, and
-//! after a kill only these are fsdyno's.
+//! It identifies the drive it was written on, so that a copy of the drive is not mistaken for it, and the contents that
+//! fsdyno left in the data part, so that a later file system of another user is not mistaken for fsdyno's. A killed
+//! fsdyno cannot record the contents that it leaves, so the UUIDs of each mkfs are recorded beforehand, and after a
+//! kill only these count as fsdyno's.
 
 use std::fmt;
 use std::fs::File;

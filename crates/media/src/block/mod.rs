@@ -1,9 +1,9 @@
 //! Claims a whole drive of this host for formatting: the only code in fsdyno that opens a block device
 //! for writing, or has one formatted.
 //!
-//! [`look`] collects all reasons to refuse and writes nothing. [`InspectedDrive::claim`] checks them again
-//! with the drive held exclusively, and only then writes: itself only one block, the [`mark`]; everything
-//! else is written through the data partition.
+//! [`check_drive`] collects all reasons to refuse and writes nothing. [`InspectedDrive::claim`] checks them again with
+//! the drive held exclusively, and only then writes. It writes only one block itself, the [`mark`]; everything else is
+//! written through the data partition.
 //!
 //! The layout, in whole mebibytes, as partitioning tools align:
 //!
@@ -12,12 +12,12 @@
 //! | guard  | data: for mkfs and mount             | not used       |
 //! ```
 //!
-//! Both parts are partitions in the kernel's table only (blkpg(2)'s ioctl, as `addpart` creates them): no
-//! table is written. This has three effects. The guard is held open with O_EXCL, so no other process can
-//! take the whole drive, while mkfs, mount and fsck can take the data part exclusively. The mark is in the
-//! guard, where no mkfs and no discard can reach it. And nothing of ours is at the positions of a whole
-//! drive's signatures, so any signature found there is someone else's. It costs 2 MiB of the drive, and the kernel
-//! adds the partition's start to each request, as for most file systems in use.
+//! Both parts are partitions in the kernel's table only (blkpg(2)'s ioctl, as `addpart` creates them): no table is
+//! written. This has three effects. The guard is held open with O_EXCL, so no other process can take the whole drive,
+//! while mkfs, mount and fsck can take the data part exclusively. The mark is in the guard, where no mkfs and no
+//! discard can reach it. And fsdyno writes nothing at the positions of a whole drive's signatures, so any signature
+//! found there is not fsdyno's. It costs 2 MiB of the drive, and the kernel adds the partition's start to each request,
+//! as for most file systems in use.
 
 mod blkid;
 mod blkpg;
@@ -61,21 +61,21 @@ pub struct InspectedDrive {
 /// wrong; otherwise the error from inspecting it.
 pub fn check_drive(path: &Path, erase: Option<&str>) -> Result<InspectedDrive, BlockError> {
     let drive = Drive::find(path)?;
-    let (seen, reasons) = inspect(drive, false)?;
-    let what = seen.drive.describe();
+    let (inspected, reasons) = inspect(drive, false)?;
+    let what = inspected.drive.describe();
     if !reasons.is_empty() {
         return Err(BlockError::Refused { path: path.into(), what, reasons });
     }
-    if erase != Some(seen.serial.as_str()) {
+    if erase != Some(inspected.serial.as_str()) {
         return Err(BlockError::Erase {
             path: path.into(),
             what,
-            known: seen.mark.is_some(),
+            known: inspected.mark.is_some(),
             given: erase.map(str::to_string),
-            serial: seen.serial,
+            serial: inspected.serial,
         });
     }
-    Ok(seen)
+    Ok(inspected)
 }
 
 impl InspectedDrive {

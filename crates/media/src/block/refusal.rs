@@ -172,14 +172,14 @@ pub enum BlockError {
     #[error("no permission to format '{}': {}", .0.display(), permission())]
     NotAllowed(PathBuf),
     /// The path now refers to a different device.
-    #[error("'{}' was {was} and is now {is}; nothing was written", .path.display())]
+    #[error("'{}' was {former} and is now {current}; nothing was written", .path.display())]
     Changed {
         /// The path as given.
         path: PathBuf,
         /// The former device.
-        was: String,
+        former: String,
         /// The current device.
-        is: String,
+        current: String,
     },
     /// There are reasons to refuse.
     #[error("'{}' ({what}) is not erased: {}", .path.display(), join_reasons(.reasons))]
@@ -269,7 +269,8 @@ fn foreign_message(path: &Path, part: &Path, serial: &str, found: &str) -> Strin
     let (path, part) = (path.display(), part.display());
     format!(
         "the two partitions of '{path}' ({serial}) are not removed: {part} holds {found}, which may not be \
-         fsdyno's; to inspect it without writing: mount -o ro,norecovery {part} /mnt (ext3, ext4, xfs, btrfs, nilfs2) or -o ro; if it is needed, copy it to another drive, or remove only the \
+         fsdyno's; to inspect it without writing: mount -o ro,norecovery {part} /mnt (ext3, ext4, xfs, btrfs, \
+         nilfs2) or -o ro; if it is needed, copy it to another drive, or remove only the \
          partitions (delpart {path} 1; delpart {path} 2): it is then on {path} from byte {DATA_START} on; if \
          none of it is needed: wipefs --all {part}, then fsdyno doctor --clean"
     )

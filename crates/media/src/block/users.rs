@@ -1,7 +1,7 @@
 //! Finds the users of a drive: mounts in every namespace, swap, devices and file systems of several devices
 //! on top of it, processes.
 //!
-//! Each result tells the user what to stop. Users that are not found here are detected by the kernel's own
+//! Each result names what the user must stop. Users that are not found here are detected by the kernel's own
 //! claim (O_EXCL).
 
 use std::collections::BTreeSet;
@@ -325,6 +325,6 @@ mod tests {
         assert!(!writes("pos:\t0\nflags:\t0100000\nmnt_id:\t5\n"));
         assert!(writes("pos:\t0\nflags:\t0100001\n"));
         assert!(writes("pos:\t0\nflags:\t02100002\n"));
-        assert!(writes(""), "what cannot be read");
+        assert!(writes(""), "unreadable flags count as writing");
     }
 }

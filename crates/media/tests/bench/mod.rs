@@ -1,6 +1,6 @@
-//! Loop devices for tests, with cleanup of everything at the end.
+//! Loop devices for tests; everything is cleaned up at the end.
 #![allow(dead_code, reason = "each test file uses its own part of it")]
-#![allow(clippy::unwrap_used, reason = "a test ends where something is not as it should be")]
+#![allow(clippy::unwrap_used, reason = "tests may unwrap")]
 
 use std::hash::{DefaultHasher, Hasher};
 use std::os::unix::fs::FileExt;
@@ -10,7 +10,7 @@ use std::process::{Child, Command, Stdio};
 pub const MIB: u64 = 1 << 20;
 
 /// Returns the reason why a test cannot run here.
-pub fn unable() -> Option<&'static str> {
+pub fn skip_reason() -> Option<&'static str> {
     if !rustix::process::geteuid().is_root() {
         return Some("not root");
     }
@@ -20,7 +20,7 @@ pub fn unable() -> Option<&'static str> {
     None
 }
 
-/// A folder of images, and the cleanup to do.
+/// A folder of images, and the pending cleanup.
 pub struct Bench {
     folder: tempfile::TempDir,
     undo: Vec<Box<dyn FnOnce()>>,
@@ -63,8 +63,8 @@ impl Bench {
         let output = output.unwrap();
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
         let device = String::from_utf8_lossy(&output.stdout).trim().to_string();
-        let gone = device.clone();
-        self.undo(move || quiet("losetup", &["--detach", &gone]));
+        let copy = device.clone();
+        self.undo(move || quiet("losetup", &["--detach", &copy]));
         self.devices.push(device.clone());
         device
     }

@@ -1,4 +1,5 @@
-//! Tests the server with a test as the driver: on the host's clock, with files in place of a guest's memory.
+//! Tests of the server, in which the test acts as the driver: on the host's clock, with files in place of a guest's
+//! memory.
 
 use std::fs::File;
 use std::io::{Read, Write};
@@ -169,7 +170,7 @@ fn data_written_before_a_flush_is_on_the_medium_when_the_flush_is_answered() {
 }
 
 #[test]
-fn a_disk_without_a_cache_has_on_its_medium_what_it_answered() {
+fn a_disk_without_a_cache_answers_a_write_once_it_is_on_the_medium() {
     let mut spec = disk();
     spec.queue.write_cache = WriteCache::WriteThrough;
     let mut driver = driver(spec, 16 << 20);
@@ -183,7 +184,7 @@ fn a_disk_without_a_cache_has_on_its_medium_what_it_answered() {
 }
 
 #[test]
-fn an_untimed_write_is_on_the_medium_at_once_and_an_untimed_flush_empties_the_cache() {
+fn an_untimed_write_is_on_the_medium_immediately_and_an_untimed_flush_empties_the_cache() {
     let mut driver = driver(disk(), 16 << 20);
     let (early, late) = (pattern(1, 4096), pattern(2, 4096));
     driver.write(1, 0, &early);
@@ -211,7 +212,7 @@ fn a_full_region_is_an_error_for_the_write_and_for_the_trial() {
     }
     assert_eq!(errno, ENOSPC);
     assert_eq!(driver.shared.failed().unwrap().raw_os_error(), Some(ENOSPC as i32));
-    assert_eq!(driver.read(1, 0, 4096), pattern(0, 4096), "what is there is still read");
+    assert_eq!(driver.read(1, 0, 4096), pattern(0, 4096), "stored bytes can still be read");
     driver.disconnect();
 }
 

@@ -10,7 +10,7 @@ use std::path::Path;
 use fsdyno_filesystem::nfs;
 
 use super::network::Host;
-use super::{ClientMount, Protocol, write_if_there};
+use super::{ClientMount, Protocol, write_if_exists};
 use crate::process;
 
 /// The number of the server's threads: the default of Debian's nfs-kernel-server.
@@ -37,7 +37,7 @@ impl Protocol for Nfs {
     /// writes the server's files directly (Documentation/filesystems/nfs/localio.rst). For version 3, also starts the
     /// process that answers calls to rpcbind and MOUNT.
     fn prepare(&mut self) -> io::Result<()> {
-        write_if_there("/sys/module/nfs/parameters/localio_enabled", "N")?;
+        write_if_exists("/sys/module/nfs/parameters/localio_enabled", "N")?;
         if self.version != "3" {
             return Ok(());
         }

@@ -1,8 +1,8 @@
 //! The kernel's NFS server without daemons.
 //!
-//! The kernel asks daemons which clients an address belongs to, which exports a client may access, and what a file
-//! handle is (Documentation/filesystems/nfs/rpc-cache.rst). There is only one export and one kind of client, so all
-//! answers are given in advance, and the kernel never has to ask.
+//! The kernel queries daemons for the clients that an address belongs to, the exports that a client may access, and the
+//! meaning of a file handle (Documentation/filesystems/nfs/rpc-cache.rst). There is only one export and one kind of
+//! client, so all answers are written in advance, and the kernel never needs a daemon.
 
 use std::fs;
 use std::io;
@@ -61,11 +61,11 @@ pub fn start(export: &Export<'_>) -> io::Result<()> {
     if !Path::new(NFSD).join("threads").exists() {
         rustix::mount::mount("nfsd", NFSD, "nfsd", rustix::mount::MountFlags::empty(), None)?;
     }
-    let three = if export.version_3 { "+3" } else { "-3" };
+    let version_3 = if export.version_3 { "+3" } else { "-3" };
     control("nfsv4gracetime", MIN_GRACE)?;
-    control("versions", &format!("{three} +4 +4.1 +4.2"))?;
+    control("versions", &format!("{version_3} +4 +4.1 +4.2"))?;
     control("portlist", "tcp 2049")?;
-    answer_beforehand(export)?;
+    answer_in_advance(export)?;
     control("threads", &export.threads.to_string())?;
     wait_for_end_of_grace()
 }
@@ -92,12 +92,12 @@ pub fn stop() -> io::Result<()> {
     Ok(())
 }
 
-fn answer_beforehand(export: &Export<'_>) -> io::Result<()> {
+fn answer_in_advance(export: &Export<'_>) -> io::Result<()> {
     for client in 1..=export.clients {
         let address = Host(client).address();
         answer("auth.unix.ip", &format!("nfsd {address} {FOREVER} {DOMAIN}"))?;
     }
-    // Root's groups are those named in its call.
+    // The groups of root are those listed in its call.
     answer("auth.unix.gid", &format!("0 {FOREVER} 0"))?;
     let flags = FSID | NO_SUBTREE_CHECK | if export.is_async { ASYNC } else { GATHERED_WRITES };
     let folder = export.folder.display();

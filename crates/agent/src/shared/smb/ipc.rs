@@ -1,7 +1,7 @@
-//! The questions of the kernel's SMB server and their answers, through generic netlink (fs/smb/server/ksmbd_netlink.h).
+//! The requests of the kernel's SMB server to user space and their answers, through generic netlink
 //!
 //! On a real server, the daemon ksmbd.mountd answers. Here, there is only one user and one share, so all answers are
-//! known in advance. The server asks only while a client mounts or unmounts.
+//! known in advance. The server sends requests only while a client mounts or unmounts.
 
 use std::io;
 use std::os::unix::ffi::OsStrExt;
@@ -39,7 +39,7 @@ const FAMILY_NAME: u16 = 2;
 const FAMILY: &str = "SMBD_GENL";
 const VERSION: u8 = 1;
 
-/// Events; the answer to a question has the next number.
+/// Events; the answer to a request has the next number.
 const STARTING_UP: u8 = 2;
 const LOGIN: u8 = 4;
 const SHARE_CONFIG: u8 = 6;
@@ -49,7 +49,7 @@ const RPC: u8 = 12;
 /// Settings of the server.
 const LEASES: u32 = 1;
 const DURABLE_HANDLES: u32 = 1 << 4;
-/// Messages are signed if a client asks for it (server signing = auto).
+/// Messages are signed if a client requests it (server signing = auto).
 const SIGNING_AUTO: u32 = 2;
 
 /// Settings of a share.
@@ -75,10 +75,10 @@ const RPC_NOT_IMPLEMENTED: u32 = 0x40;
 const ACCOUNT_LENGTH: usize = 48;
 const SHARE_LENGTH: usize = 64;
 
-/// The maximum length of a question.
-const MAX_QUESTION: usize = 4096;
+/// The maximum length of a request.
+const MAX_REQUEST: usize = 4096;
 
-/// The socket through which the server is started and asks its questions.
+/// The socket through which the server is started and sends its requests.
 pub struct Daemon {
     netlink: Netlink,
     family: u16,
@@ -93,7 +93,7 @@ impl Daemon {
         let mut body = Body(vec![GET_FAMILY, VERSION, 0, 0]);
         body.text(FAMILY_NAME, FAMILY);
         netlink.send(CONTROLLER, 0, body)?;
-        let mut memory = [0; MAX_QUESTION];
+        let mut memory = [0; MAX_REQUEST];
         let family = netlink.receive(&mut memory)?.and_then(family_of);
         let family = family.ok_or_else(|| io::Error::other("ksmbd has no netlink family"))?;
         Ok(Daemon { netlink, family, folder, settings })
@@ -105,28 +105,28 @@ impl Daemon {
         self.send(STARTING_UP, request.0)
     }
 
-    /// Answers the server's questions until it is killed.
+    /// Answers the server's requests until this process is killed.
     pub fn answer_all(&mut self) -> io::Result<()> {
-        let mut memory = [0; MAX_QUESTION];
+        let mut memory = [0; MAX_REQUEST];
         loop {
             let Some(message) = self.netlink.receive(&mut memory)? else { continue };
             // The generic header, and that of the only attribute.
-            let (Some(&event), Some(question)) = (message.first(), message.get(8..)) else {
-                return Err(io::Error::other("a question of ksmbd is too short"));
+            let (Some(&event), Some(request)) = (message.first(), message.get(8..)) else {
+                return Err(io::Error::other("a request from ksmbd is too short"));
             };
-            let answer = self.answer(event, question);
+            let answer = self.answer(event, request);
             if let Some(answer) = answer {
                 self.send(event + 1, answer.0)?;
             }
         }
     }
 
-    /// Returns the answer to a question; `None` for a message that wants none.
-    fn answer(&self, event: u8, question: &[u8]) -> Option<Fields> {
-        let handle = question.get(..4)?;
+    /// Returns the answer to a request; `None` for a message that requires none.
+    fn answer(&self, event: u8, request: &[u8]) -> Option<Fields> {
+        let handle = request.get(..4)?;
         match event {
-            LOGIN => Some(login(handle, text(question, 4, ACCOUNT_LENGTH)?)),
-            SHARE_CONFIG => Some(self.share(handle, text(question, 4, SHARE_LENGTH)?)),
+            LOGIN => Some(login(handle, text(request, 4, ACCOUNT_LENGTH)?)),
+            SHARE_CONFIG => Some(self.share(handle, text(request, 4, SHARE_LENGTH)?)),
             TREE_CONNECT => {
                 let mut answer = Fields(handle.to_vec());
                 answer.half(TREE_OK).half(TREE_WRITABLE).pad(72);
@@ -160,7 +160,7 @@ impl Daemon {
         let path = if is_pipe { &[][..] } else { self.folder.as_os_str().as_bytes() };
         let mut answer = Fields(handle.to_vec());
         answer.word(flags);
-        // The masks of the modes of files and directories, and modes that all have.
+        // The masks of the modes of files and directories, and the modes that are forced on all of them.
         [0o744, 0o755, 0, 0].into_iter().for_each(|mode| {
             answer.half(mode);
         });
@@ -190,7 +190,7 @@ fn startup(settings: smb::Server) -> Fields {
     request.word(0).word(0).word(0).word(64);
     // The server's part of security identifiers; credits, size of RDMA, connections.
     request.word(1).word(2).word(3).word(8192).word(0).word(0);
-    // Only the interface below; connections of one address, and reserved room.
+    // Only the interface below; connections of one address, and reserved space.
     request.0.push(1);
     request.word(0).pad(740);
     request.word(HOST_END.len() as u32 + 1).text(HOST_END.as_bytes(), HOST_END.len() + 1);
@@ -290,17 +290,17 @@ mod tests {
     fn a_share_has_its_folder_and_the_share_of_pipes_has_none() {
         let netlink = Netlink::open_for(libc::NETLINK_GENERIC).unwrap();
         let daemon = Daemon { netlink, family: 0, folder: "/mnt.below".into(), settings: SETTINGS };
-        let asked = |name: &[u8]| {
-            let mut question = Fields::default();
-            question.word(9).text(name, SHARE_LENGTH).pad(132);
-            daemon.answer(SHARE_CONFIG, &question.0).unwrap()
+        let share_config = |name: &[u8]| {
+            let mut request = Fields::default();
+            request.word(9).text(name, SHARE_LENGTH).pad(132);
+            daemon.answer(SHARE_CONFIG, &request.0).unwrap()
         };
-        let share = asked(SHARE.as_bytes());
+        let share = share_config(SHARE.as_bytes());
         assert_eq!((word(&share, 0), word(&share, 528), share.0.len()), (9, 11, 536 + 11));
         assert_eq!(&share.0[536..], b"/mnt.below\0");
         let flags = word(&share, 4);
         assert!(flags & OPLOCKS != 0 && flags & STORE_DOS_ATTRIBUTES == 0, "{flags:x}");
-        let pipes = asked(b"IPC$");
+        let pipes = share_config(b"IPC$");
         assert_eq!((word(&pipes, 4), pipes.0.len()), (AVAILABLE | PIPE, 536 + 1));
         let tree = daemon.answer(TREE_CONNECT, &[0; 276]).unwrap();
         assert_eq!((tree.0.len(), word(&tree, 4)), (72, u32::from(TREE_WRITABLE) << 16));

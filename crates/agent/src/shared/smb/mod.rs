@@ -1,4 +1,4 @@
-//! SMB: the kernel's server (ksmbd), whose questions this program answers in place of a daemon, and its clients (cifs).
+//! SMB: the kernel's server (ksmbd), whose requests this program answers in place of a daemon, and its clients (cifs).
 
 mod ipc;
 
@@ -44,7 +44,7 @@ impl Smb {
 }
 
 impl Protocol for Smb {
-    /// Does nothing: the process that answers the server starts with its first start.
+    /// Does nothing: the process that answers the server's requests is forked at the first start of the server.
     fn prepare(&mut self) -> io::Result<()> {
         Ok(())
     }
@@ -65,8 +65,8 @@ impl Protocol for Smb {
         })
     }
 
-    /// Waits for the end of the connections first: a client that has files whose close it delays keeps its connection
-    /// after umount(2) has returned.
+    /// Waits for the end of the connections first: a client that delays the close of a file keeps its connection after
+    /// umount(2) has returned.
     fn stop(&mut self) -> io::Result<()> {
         wait_until("a client of the SMB server does not close its connection", || {
             Ok(open_connections()? == 0)
@@ -85,8 +85,9 @@ impl Protocol for Smb {
         }
     }
 
-    /// Closes files at once, and so its connection at umount(2): the next observer finds nothing of this one. Asks the
-    /// server for each stat(2): the client shows one link for a file that it has listed or opened, until it asks again.
+    /// Closes files immediately, and therefore its connection at umount(2), so that the next observer reuses nothing of
+    /// this one. Queries the server at each stat(2): otherwise, a client reports a link count of one for a file that it
+    /// has listed or opened, until its next query.
     fn observer_options(&self) -> &'static str {
         "closetimeo=0,actimeo=0"
     }

@@ -44,13 +44,13 @@ impl Parameters for Card {
         ] {
             check.within(name, rate, 100, 10_000_000)?;
         }
-        for (name, time, least) in [
+        for (name, time, minimum) in [
             ("model.read_us", self.read_us, 1),
             ("model.write_us", self.write_us, 1),
             ("model.erase_us", self.erase_us, 0),
             ("model.trim_us", self.trim_us, 0),
         ] {
-            check.within(name, time, least, 10_000_000)?;
+            check.within(name, time, minimum, 10_000_000)?;
         }
         check.within("model.program_size", self.program_size.0, 512, 1 << 20)?;
         let range = "a multiple of 512";
@@ -61,13 +61,13 @@ impl Parameters for Card {
             range,
         )?;
         check.within("model.unit", self.unit.0, self.program_size.0, 256 << 20)?;
-        let right = self.unit.0 % self.program_size.0 == 0;
-        check.require("model.unit", self.unit, right, "a multiple of model.program_size")?;
+        let is_valid = self.unit.0 % self.program_size.0 == 0;
+        check.require("model.unit", self.unit, is_valid, "a multiple of model.program_size")?;
         check.within("model.open_units", self.open_units.into(), 1, MAX_OPEN as u64)?;
         let units = spec.capacity.0.div_ceil(self.unit.0);
         let range = format!("such that the card has {} to {MAX_UNITS} units", self.open_units);
-        let right = (u64::from(self.open_units)..=MAX_UNITS).contains(&units);
-        check.require("model.unit", self.unit, right, &range)
+        let is_valid = (u64::from(self.open_units)..=MAX_UNITS).contains(&units);
+        check.require("model.unit", self.unit, is_valid, &range)
     }
 
     fn limits(&self) -> Option<Limits> {

@@ -1,4 +1,4 @@
-//! Allocation units: which are open, and what a write costs the card in copies and erasures.
+//! Allocation units: the open ones, and the cost of a write in copies and erasures.
 //!
 //! A card writes to an allocation unit by opening a fresh one alongside it. If the unit is written sequentially
 //! from its start, the fresh one replaces it once full. Otherwise valid data have to be copied before the old
@@ -59,8 +59,8 @@ impl Units {
             None => self.open_unit(unit, offset, &mut upkeep),
         };
         let continues = |open: &Open| open.in_order && open.used == offset;
-        let takes = if continues(&self.open[at]) { bytes } else { programmed };
-        if self.open[at].used + takes > self.size {
+        let needed = if continues(&self.open[at]) { bytes } else { programmed };
+        if self.open[at].used + needed > self.size {
             // The fresh unit is full: its valid data and those of the old unit are copied to a third one.
             upkeep.copied += self.size;
             upkeep.erased += 1;
@@ -127,8 +127,8 @@ mod tests {
 
     const UNIT: u64 = 1 << 20;
 
-    fn filled(most: usize) -> Units {
-        let mut units = Units::new(UNIT, 64, most);
+    fn filled(max_open: usize) -> Units {
+        let mut units = Units::new(UNIT, 64, max_open);
         (0..64).for_each(|unit| units.fill(unit));
         units
     }
@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn one_open_unit_too_many_closes_the_least_recent_one_with_a_copy_of_its_rest() {
+    fn opening_a_unit_beyond_the_maximum_closes_the_least_recently_used_one_and_copies_its_rest() {
         let mut units = filled(2);
         assert_eq!(units.write(0, 0, 65536, 65536), Upkeep::default());
         assert_eq!(units.write(1, 0, 4096, 16384), Upkeep::default());
@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn an_empty_unit_is_closed_for_nothing_and_one_rewritten_in_place_fills_its_fresh_one() {
+    fn an_empty_unit_is_closed_at_no_cost_and_one_rewritten_in_place_fills_its_fresh_unit() {
         let mut units = Units::new(UNIT, 64, 1);
         assert_eq!(units.write(0, 8192, 4096, 16384), Upkeep::default());
         assert_eq!(units.write(1, 8192, 4096, 16384), Upkeep::default());

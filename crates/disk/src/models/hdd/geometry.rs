@@ -156,13 +156,13 @@ impl Geometry {
 
     /// Returns the time in ns to transfer `count` sectors from `first`, and the head's position afterwards.
     pub fn transfer(&self, first: u64, count: u64) -> (u64, Position) {
-        let (mut at, mut left, mut time) = (first, count, 0);
+        let (mut at, mut remaining, mut time) = (first, count, 0);
         loop {
             let track = self.track_from(at);
-            let take = left.min(track.sectors_left);
+            let take = remaining.min(track.sectors_left);
             time += track.time(take, self.revolution);
-            left -= take;
-            if left == 0 {
+            remaining -= take;
+            if remaining == 0 {
                 return (time, self.locate(at + take.saturating_sub(1)));
             }
             at += take;
@@ -296,8 +296,8 @@ impl SeekCurve {
 /// slightly negative, since data sheets round to 0.1 ms), above it the coefficient of the root would be negative.
 pub fn full_stroke_range(track_to_track_us: u64, average_us: u64) -> (u64, u64) {
     let (nearest, average) = (track_to_track_us, average_us);
-    let least = (15 * average).saturating_sub(4 * nearest).div_ceil(11);
-    (least.max(average), (3 * average).saturating_sub(2 * nearest))
+    let minimum = (15 * average).saturating_sub(4 * nearest).div_ceil(11);
+    (minimum.max(average), (3 * average).saturating_sub(2 * nearest))
 }
 
 #[cfg(test)]

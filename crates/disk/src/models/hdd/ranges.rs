@@ -29,8 +29,8 @@ impl Parameters for Hdd {
         // sustain itself.
         let turn = 60_000_000 / u64::from(self.rpm);
         let seek = self.seek_write.average_us.max(self.head_change_us) + self.settle_us;
-        let least = u64::from(spec.queue.depth) * (seek + turn);
-        check.within("model.age_limit_us", self.age_limit_us, least, 600_000_000)?;
+        let minimum = u64::from(spec.queue.depth) * (seek + turn);
+        check.within("model.age_limit_us", self.age_limit_us, minimum, 600_000_000)?;
         check.within("model.write_cache", self.write_cache.0, 64 << 10, 16 << 30)?;
         check.within("model.write_extents", self.write_extents.into(), 0, MAX_EXTENTS as u64)?;
         check.within("model.read_segments", self.read_segments.into(), 1, 1024)?;
@@ -60,6 +60,6 @@ fn check_seek(name: &str, seek: &Seek, check: &Check<'_>) -> Result<(), SpecErro
     let Seek { track_to_track_us: nearest, average_us: average, full_stroke_us: full } = *seek;
     check.within(&format!("{name}.track_to_track_us"), nearest, 1, 100_000)?;
     check.within(&format!("{name}.average_us"), average, nearest, 1_000_000)?;
-    let (least, most) = full_stroke_range(nearest, average);
-    check.within(&format!("{name}.full_stroke_us"), full, least, most)
+    let (minimum, maximum) = full_stroke_range(nearest, average);
+    check.within(&format!("{name}.full_stroke_us"), full, minimum, maximum)
 }

@@ -84,10 +84,10 @@ impl Latency {
 
     fn check(&self, kind: &str, check: &Check<'_>) -> Result<(), SpecError> {
         let names = ["least_us", "median_us", "p99_us", "p999_us", "most_us"];
-        let mut least = 1;
+        let mut minimum = 1;
         for (name, value) in names.into_iter().zip(self.values()) {
-            check.within(&format!("model.{kind}.{name}"), value, least, 10_000_000)?;
-            least = value;
+            check.within(&format!("model.{kind}.{name}"), value, minimum, 10_000_000)?;
+            minimum = value;
         }
         Ok(())
     }
@@ -119,22 +119,21 @@ impl Network {
         check: &Check<'_>,
         base: (&str, u64),
         burst: [(&str, Option<u64>); 2],
-        least: u64,
+        minimum: u64,
     ) -> Result<(), SpecError> {
-        let [(rate, higher), (credit, most)] = burst;
+        let [(rate, higher), (credit, amount)] = burst;
         check.within(base.0, base.1, 1, MAX_VALUE)?;
-        if higher.is_none() && most.is_none() {
+        if higher.is_none() && amount.is_none() {
             return Ok(());
         }
         let absent = |name: &str, value: Option<u64>, other: &str| {
-            let range =
-                format!("given, since {other} is; or leave out both for a volume without burst");
+            let range = format!("given, since {other} is; or omit both for a volume without burst");
             check.require(name, "missing", value.is_some(), &range)
         };
         absent(rate, higher, credit)?;
-        absent(credit, most, rate)?;
+        absent(credit, amount, rate)?;
         check.within(rate, higher.unwrap_or_default(), base.1 + 1, MAX_VALUE)?;
-        check.within(credit, most.unwrap_or_default(), least, MAX_VALUE)
+        check.within(credit, amount.unwrap_or_default(), minimum, MAX_VALUE)
     }
 }
 
@@ -147,15 +146,15 @@ impl Parameters for Network {
             ("model.burst_iops", self.burst_iops),
             ("model.burst_credit_ios", self.burst_credit_ios),
         ];
-        let least = largest.div_ceil(self.io_size.0);
-        Network::check_burst(check, ("model.iops", self.iops), ios, least)?;
+        let minimum = largest.div_ceil(self.io_size.0);
+        Network::check_burst(check, ("model.iops", self.iops), ios, minimum)?;
         let bytes = [
             ("model.burst_throughput_kb", self.burst_throughput_kb),
             ("model.burst_credit_kb", self.burst_credit_kb),
         ];
-        let least = largest.div_ceil(1000);
+        let minimum = largest.div_ceil(1000);
         let base = ("model.throughput_kb", self.throughput_kb);
-        Network::check_burst(check, base, bytes, least)?;
+        Network::check_burst(check, base, bytes, minimum)?;
         check.within("model.credit_percent", self.credit_percent, 0, 100)?;
         check.within("model.link_rate_kb", self.link_rate_kb, 100, MAX_VALUE)?;
         self.read.check("read", check)?;

@@ -85,7 +85,7 @@ struct Pending {
     first: u64,
     sectors: u64,
     /// Number of its sectors that are not yet persisted.
-    left: u64,
+    unpersisted: u64,
 }
 
 /// A band that is being cleaned.
@@ -301,7 +301,7 @@ impl ShingledDisk {
             self.log += self.cache - self.log % self.cache;
         }
         self.map.insert(first, end, self.log);
-        self.pending.push_back(Pending { at: self.log, first, sectors, left: sectors });
+        self.pending.push_back(Pending { at: self.log, first, sectors, unpersisted: sectors });
         let part = Request { sectors: sectors as u32, ..*request };
         self.pass(at, Action::Write, self.log % self.cache, &part);
         self.log += sectors;
@@ -435,10 +435,10 @@ impl ShingledDisk {
         let start = self.pending.partition_point(|pending| pending.at + pending.sectors <= from);
         for pending in self.pending.range_mut(start..).take_while(|pending| pending.at < end) {
             let (at, to) = (pending.at.max(from), (pending.at + pending.sectors).min(end));
-            pending.left = pending.left.saturating_sub(to - at);
+            pending.unpersisted = pending.unpersisted.saturating_sub(to - at);
             self.persisted.push_back((pending.first + (at - pending.at), to - at));
         }
-        while self.pending.front().is_some_and(|pending| pending.left == 0) {
+        while self.pending.front().is_some_and(|pending| pending.unpersisted == 0) {
             self.pending.pop_front();
         }
     }

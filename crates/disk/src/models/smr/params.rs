@@ -44,19 +44,19 @@ impl Parameters for Smr {
         check.within("model.band", self.band.0, chunk, 1 << 30)?;
         check.require("model.band", self.band, self.band.0 % chunk == 0, "a multiple of 1 MiB")?;
         let range = format!("such that the disk has at most {MAX_BANDS} bands");
-        let right = spec.capacity.0.div_ceil(self.band.0) <= MAX_BANDS;
-        check.require("model.band", self.band, right, &range)?;
+        let is_valid = spec.capacity.0.div_ceil(self.band.0) <= MAX_BANDS;
+        check.require("model.band", self.band, is_valid, &range)?;
         // The log must not wrap around to a write that is still in the volatile cache.
-        let least = self.drive.write_cache.0.saturating_mul(4).max(64 << 20);
-        check.within("model.media_cache", self.media_cache.0, least, 1 << 38)?;
-        let right = self.media_cache.0 % chunk == 0;
-        check.require("model.media_cache", self.media_cache, right, "a multiple of 1 MiB")?;
+        let minimum = self.drive.write_cache.0.saturating_mul(4).max(64 << 20);
+        check.within("model.media_cache", self.media_cache.0, minimum, 1 << 38)?;
+        let is_valid = self.media_cache.0 % chunk == 0;
+        check.require("model.media_cache", self.media_cache, is_valid, "a multiple of 1 MiB")?;
         let range = format!("smaller than the disk, which has {}", spec.capacity);
-        let right = self.media_cache.0 < spec.capacity.0;
-        check.require("model.media_cache", self.media_cache, right, &range)?;
+        let is_valid = self.media_cache.0 < spec.capacity.0;
+        check.require("model.media_cache", self.media_cache, is_valid, &range)?;
         // At least a request of maximum size, in pieces, with a spare entry for each entry that a piece splits.
-        let most = MAX_ENTRIES as u64;
-        check.within("model.cache_entries", self.cache_entries.into(), 1024, most)?;
+        let maximum = MAX_ENTRIES as u64;
+        check.within("model.cache_entries", self.cache_entries.into(), 1024, maximum)?;
         check.within("model.cached_percent", self.cached_percent.into(), 0, 100)?;
         check.within("model.stream_least", self.stream_least.0, 4096, self.band.0)?;
         check.within("model.streams", self.streams.into(), 1, 64)?;

@@ -19,7 +19,7 @@ struct Entry {
     /// Its number in order of arrival.
     order: u64,
     /// Mask of the buffered sectors of the page.
-    here: u8,
+    buffered: u8,
     /// Mask of the sectors whose writes are acknowledged.
     acknowledged: u8,
     /// True while a die programs the page; newer data of the page go into a different slot.
@@ -86,7 +86,7 @@ impl Buffer {
                     },
                 };
             let entry = &mut self.entries[usize::from(slot)];
-            entry.here |= mask;
+            entry.buffered |= mask;
             if acknowledged {
                 self.acknowledged += u64::from((mask & !entry.acknowledged).count_ones());
                 entry.acknowledged |= mask;
@@ -99,8 +99,8 @@ impl Buffer {
         !self.is_empty()
             && (first / PAGE..end.div_ceil(PAGE)).all(|page| {
                 let mask = sectors_of(page, first, end);
-                let here = |slot: Slot| self.entries[usize::from(slot)].here & mask == mask;
-                self.find(page).is_some_and(here)
+                let has_all = |slot: Slot| self.entries[usize::from(slot)].buffered & mask == mask;
+                self.find(page).is_some_and(has_all)
             })
     }
 
@@ -152,7 +152,7 @@ impl Buffer {
     pub fn finish(&mut self, slot: Slot) -> (u64, u8) {
         let entry = self.entries[usize::from(slot)];
         self.release(slot);
-        (entry.page, entry.here)
+        (entry.page, entry.buffered)
     }
 
     /// Returns the number of acknowledged sectors that a power cut would lose.
@@ -233,7 +233,7 @@ mod tests {
         buffer.insert(0, 8, false);
         assert_eq!((buffer.waiting(), buffer.volatile()), (2, 8));
         assert_eq!(buffer.finish(slot), (0, 0xf0));
-        assert!(buffer.hit(0, 8), "the newer data of the page are still here");
+        assert!(buffer.hit(0, 8), "the newer data of the page are still buffered");
         assert_eq!(buffer.volatile(), 4);
         buffer.drop_pages(0, 2);
         assert_eq!((buffer.waiting(), buffer.volatile(), buffer.hit(0, 8)), (0, 0, false));

@@ -72,17 +72,18 @@ impl SolidStateDisk {
     pub(super) fn finish_program(&mut self, die: usize) {
         let (purpose, slots) = self.dies.programmed(die);
         if let Purpose::Record { command: at } = purpose {
-            let more = self.commands[at].map_or(0, |command| self.times.after_record(&command));
-            self.complete_at(at, self.clock + self.times.write_latency + more);
+            let time_after_record =
+                self.commands[at].map_or(0, |command| self.times.after_record(&command));
+            self.complete_at(at, self.clock + self.times.write_latency + time_after_record);
             return;
         }
         self.unrecorded |= purpose == Purpose::Host;
         let mut run = (0, 0);
         for slot in slots {
-            let (page, here) = self.buffer.finish(*slot);
+            let (page, sectors) = self.buffer.finish(*slot);
             // With power-loss protection they were already persisted in the buffer.
-            let here = if self.protected { 0 } else { here };
-            for bit in (0..PAGE).filter(|bit| here & (1 << bit) != 0) {
+            let sectors = if self.protected { 0 } else { sectors };
+            for bit in (0..PAGE).filter(|bit| sectors & (1 << bit) != 0) {
                 let sector = page * PAGE + bit;
                 if run.0 + run.1 == sector {
                     run.1 += 1;

@@ -155,7 +155,7 @@ impl Dies {
     /// Submits a page read. Returns a lower bound of the time at which it ends.
     pub fn read(&mut self, now: u64, read: PageRead) -> u64 {
         let at = read.page as usize % self.dies.len();
-        let least = now + self.min_read_time(&read);
+        let earliest = now + self.min_read_time(&read);
         let die = &mut self.dies[at];
         die.reads.push_back(read);
         match die.state {
@@ -169,7 +169,7 @@ impl Dies {
             }
             _ => {}
         }
-        least
+        earliest
     }
 
     /// Returns the next die, in turn, that can take a program.
@@ -283,9 +283,9 @@ impl Dies {
                 die.register = read.page;
                 self.work(at, DieState::Sensing, now + self.sense);
             }
-        } else if let Some(left) = die.suspended.take() {
+        } else if let Some(remaining) = die.suspended.take() {
             self.busy += 1;
-            self.work(at, DieState::Programming, now + left);
+            self.work(at, DieState::Programming, now + remaining);
         }
     }
 

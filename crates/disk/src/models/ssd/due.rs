@@ -16,9 +16,10 @@ impl SolidStateDisk {
         let event = events.into_iter().flatten().min().unwrap_or(self.clock);
         // Commands without a known completion time wait for at least one of these events and the drive's latency.
         // The time of a TRIM is known once its last transfer begins.
-        let least = event + self.times.read_latency.min(self.times.write_latency);
-        let least = if self.times.full_duplex { least.min(event + self.times.trim) } else { least };
-        if known.is_some_and(|known| known <= least) {
+        let earliest = event + self.times.read_latency.min(self.times.write_latency);
+        let earliest =
+            if self.times.full_duplex { earliest.min(event + self.times.trim) } else { earliest };
+        if known.is_some_and(|known| known <= earliest) {
             return known;
         }
         // With SATA a TRIM runs alone, so only the dies free space in the buffer.
@@ -45,9 +46,9 @@ impl SolidStateDisk {
             (Stage::Arriving, Action::Read) => {
                 let (first, end) = command.range();
                 let read = page_reads(0, first, end, self.flash_page).next();
-                let least =
+                let sensing =
                     read.filter(|_| !command.hit).map_or(0, |read| self.dies.min_read_time(&read));
-                link + least + leave()
+                link + sensing + leave()
             }
             (Stage::Arriving | Stage::Incoming, Action::Trim) => link + times.trim,
             (Stage::Arriving | Stage::Incoming, Action::Write)

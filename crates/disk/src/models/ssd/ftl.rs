@@ -221,18 +221,18 @@ impl Ftl {
         self.free.push_back(at as u16);
         self.moved += u64::from(victim.young);
         self.moved_pages += u64::from(victim.valid());
-        for (kind, mut left) in
+        for (kind, mut remaining) in
             [(MOVED, victim.young + victim.moved), (PREFILLED, victim.prefilled)]
         {
-            while left > 0 {
+            while remaining > 0 {
                 if self.used == self.size {
                     self.superblocks[usize::from(self.open)].closed = true;
                     self.open_next();
                 }
-                let now = left.min(self.writable_pages());
+                let now = remaining.min(self.writable_pages());
                 *self.superblocks[usize::from(self.open)].count_of(kind) += now;
                 self.used += now;
-                left -= now;
+                remaining -= now;
             }
         }
         true
@@ -256,30 +256,30 @@ impl Ftl {
             _ => MOVED,
         };
         // Draws of one kind may have used up pages of the other; a missing page is not counted.
-        let left = self.drop_drawn(kind, pages);
-        self.drop_drawn(if kind == PREFILLED { MOVED } else { PREFILLED }, left);
+        let remaining = self.drop_drawn(kind, pages);
+        self.drop_drawn(if kind == PREFILLED { MOVED } else { PREFILLED }, remaining);
     }
 
     /// Removes `pages` pages of one kind from superblocks drawn in proportion to their number of such pages, up to
     /// 16 from each. Returns the number that could not be removed.
     fn drop_drawn(&mut self, kind: State, pages: u64) -> u64 {
         let all = if kind == PREFILLED { &mut self.prefilled } else { &mut self.moved };
-        let mut left = pages.min(*all);
-        let missing = pages - left;
-        *all -= left;
-        if left == 0 {
+        let mut remaining = pages.min(*all);
+        let missing = pages - remaining;
+        *all -= remaining;
+        if remaining == 0 {
             return missing;
         }
         let count = self.superblocks.len();
         let mut tries = 0;
         let mut at = self.draws.below(count as u64) as usize;
-        while left > 0 {
+        while remaining > 0 {
             let draw = self.draws.below(u64::from(self.size)) as u32;
             let held = self.superblocks[at].count_of(kind);
             if draw < *held || (tries >= TRIES && *held > 0) {
-                let taken = (*held).min(16).min(left as u32);
+                let taken = (*held).min(16).min(remaining as u32);
                 *held -= taken;
-                left -= u64::from(taken);
+                remaining -= u64::from(taken);
                 tries = 0;
             }
             tries += 1;
@@ -316,11 +316,11 @@ fn ages(pages: u64, superblocks: usize, size: u32) -> impl Iterator<Item = u32> 
             high = middle;
         }
     }
-    let mut left = pages.saturating_sub(sum(low));
-    let each = left.div_ceil(superblocks.max(1) as u64);
+    let mut remaining = pages.saturating_sub(sum(low));
+    let each = remaining.div_ceil(superblocks.max(1) as u64);
     falling(low).map(move |valid| {
-        let more = u64::from(size - valid).min(each).min(left);
-        left -= more;
+        let more = u64::from(size - valid).min(each).min(remaining);
+        remaining -= more;
         valid + more as u32
     })
 }

@@ -91,19 +91,19 @@ impl Map {
     }
 
     /// Empties a whole chunk, and reports the number of pages in each state.
-    pub fn clear(&mut self, chunk: u64, mut gone: impl FnMut(State, u64)) {
+    pub fn clear(&mut self, chunk: u64, mut report: impl FnMut(State, u64)) {
         let Some(entry) = self.chunks.get_mut(chunk as usize) else { return };
         match *entry {
             EMPTY => {}
-            PREFILLED => gone(PREFILLED, CHUNK),
-            counted if counted >= COUNTED => gone(SOMEWHERE, u64::from(counted - COUNTED)),
+            PREFILLED => report(PREFILLED, CHUNK),
+            counted if counted >= COUNTED => report(SOMEWHERE, u64::from(counted - COUNTED)),
             place => {
                 let place = place - FIRST_PLACE;
                 // Adjacent pages were mostly written together: one call for each run of pages in the same state.
                 self.arena[usize::from(place)]
                     .chunk_by(|a, b| a == b)
                     .filter(|run| run[0] != EMPTY)
-                    .for_each(|run| gone(run[0], run.len() as u64));
+                    .for_each(|run| report(run[0], run.len() as u64));
                 self.free.push(place);
             }
         }
@@ -131,9 +131,9 @@ mod tests {
         assert_eq!(map.replace(CHUNK + 3, 9, &mut draws), (PREFILLED, true));
         assert_eq!(map.replace(CHUNK + 3, 10, &mut draws), (9, true));
         assert_eq!(map.replace(3, 7, &mut draws), (EMPTY, true));
-        let mut gone = Vec::new();
-        map.clear(1, |state, pages| gone.push((state, pages)));
-        assert_eq!(gone, [(PREFILLED, 3), (10, 1), (PREFILLED, CHUNK - 4)]);
+        let mut cleared = Vec::new();
+        map.clear(1, |state, pages| cleared.push((state, pages)));
+        assert_eq!(cleared, [(PREFILLED, 3), (10, 1), (PREFILLED, CHUNK - 4)]);
         assert_eq!(map.replace(CHUNK + 3, 9, &mut draws), (EMPTY, true));
     }
 
@@ -149,8 +149,8 @@ mod tests {
             full += u64::from(write(&mut map).0 == EMPTY);
         }
         assert_eq!(full, CHUNK);
-        let mut gone = 0;
-        map.clear(chunks - 1, |_, pages| gone += pages);
-        assert_eq!(gone, CHUNK);
+        let mut cleared = 0;
+        map.clear(chunks - 1, |_, pages| cleared += pages);
+        assert_eq!(cleared, CHUNK);
     }
 }

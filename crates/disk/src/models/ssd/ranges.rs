@@ -13,13 +13,13 @@ impl Ssd {
     fn check_slc(&self, spec: &DiskSpec, check: &Check<'_>) -> Result<(), SpecError> {
         let used = self.slc_program_us > 0 || self.slc_fold_rate_kb > 0;
         // One bit takes the space of three.
-        let most = spec.capacity.0 / 3;
-        check.within("model.slc_cache", self.slc_cache.0, u64::from(used), most)?;
-        let least = u64::from(self.slc_cache.0 > 0);
-        let most = |most: u64| most * least;
+        let maximum = spec.capacity.0 / 3;
+        check.within("model.slc_cache", self.slc_cache.0, u64::from(used), maximum)?;
+        let minimum = u64::from(self.slc_cache.0 > 0);
+        let maximum = |maximum: u64| maximum * minimum;
         let program = self.slc_program_us;
-        check.within("model.slc_program_us", program, least, most(self.program_us))?;
-        check.within("model.slc_fold_rate_kb", self.slc_fold_rate_kb, least, most(100_000_000))
+        check.within("model.slc_program_us", program, minimum, maximum(self.program_us))?;
+        check.within("model.slc_fold_rate_kb", self.slc_fold_rate_kb, minimum, maximum(100_000_000))
     }
 }
 
@@ -28,18 +28,18 @@ impl Parameters for Ssd {
         check.within("model.channels", self.channels.into(), 1, 64)?;
         check.within("model.dies", self.dies.into(), self.channels.into(), 256)?;
         check.within("model.spare_permille", self.spare_permille, 10, 2000)?;
-        for (name, size, least, most) in [
+        for (name, size, minimum, maximum) in [
             ("model.program_size", self.program_size, 4096, MAX_PAGES_PER_PROGRAM as u64 * 4096),
             ("model.flash_page", self.flash_page, 4096, 1 << 20),
             ("model.block", self.block, self.program_size.0, 1 << 30),
         ] {
-            check.within(name, size.0, least, most)?;
+            check.within(name, size.0, minimum, maximum)?;
             check.require(name, size, size.0 % 4096 == 0, "a multiple of 4096")?;
         }
         // Firmware determines the time of a flush of an NVMe drive without capacitors, so its profile must state it.
         let decides = self.interface == Interface::Nvme && !self.power_loss_protection;
         let least_firmware = u64::from(decides);
-        for (name, time, least) in [
+        for (name, time, minimum) in [
             ("model.read_us", self.read_us, 1),
             ("model.program_us", self.program_us, 1),
             ("model.erase_us", self.erase_us, 0),
@@ -49,7 +49,7 @@ impl Parameters for Ssd {
             ("model.flush_us", self.flush_us, least_firmware),
             ("model.fua_us", self.fua_us, least_firmware),
         ] {
-            check.within(name, time, least, 10_000_000)?;
+            check.within(name, time, minimum, 10_000_000)?;
         }
         for (name, time) in [
             ("model.read_command_ns", self.read_command_ns),
@@ -68,14 +68,14 @@ impl Parameters for Ssd {
         }
         self.check_slc(spec, check)?;
         // One page more than the largest request, which may not start at a page boundary.
-        let least = u64::from(spec.queue.max_sectors_kb) * 1024 + 4096;
-        let most = MAX_SLOTS as u64 * 4096;
-        check.within("model.write_buffer", self.write_buffer.0, least, most)?;
+        let minimum = u64::from(spec.queue.max_sectors_kb) * 1024 + 4096;
+        let maximum = MAX_SLOTS as u64 * 4096;
+        check.within("model.write_buffer", self.write_buffer.0, minimum, maximum)?;
         check.within("model.prefilled_percent", self.prefilled_percent, 0, 100)?;
         let (pages, superblocks, size) = geometry(self, spec.capacity);
-        let right = superblocks <= MAX_SUPERBLOCKS;
+        let is_valid = superblocks <= MAX_SUPERBLOCKS;
         let range = format!("such that the drive has at most {} superblocks", MAX_SUPERBLOCKS);
-        check.require("model.block", self.block, right, &range)?;
+        check.require("model.block", self.block, is_valid, &range)?;
         let spare = superblocks.saturating_sub(pages.div_ceil(size));
         let least = RESERVE as u64 + 3;
         let range = format!("such that at least {least} superblocks are spare");

@@ -63,7 +63,7 @@ impl Reference {
             let pages = std::mem::take(&mut self.blocks[victim]);
             let alive: Vec<u64> =
                 pages.into_iter().filter(|page| self.location.get(page) == Some(&victim)).collect();
-            // A page can lie there twice; it is alive once.
+            // A page can be in the superblock twice, but only one copy is valid.
             let alive: std::collections::BTreeSet<u64> = alive.into_iter().collect();
             assert_eq!(alive.len() as u32, self.valid[victim]);
             self.free.insert(0, victim);
@@ -153,27 +153,30 @@ proptest! {
         // `share` percent of the writes go to the first `hot` percent of the pages.
         let pages = 100 * u64::from(SIZE);
         let superblocks = 100 + RESERVE + spare;
-        let (mut ours, mut plain) = (layer(pages, superblocks, 0), Reference::new(superblocks));
+        let (mut tested, mut reference) = (layer(pages, superblocks, 0), Reference::new(superblocks));
         for page in 0..pages {
-            ours.write(page);
-            plain.write(page);
+            tested.write(page);
+            reference.write(page);
         }
         let end = pages * trimmed / 100;
-        ours.trim(0, end);
-        (0..end).for_each(|page| plain.forget(page));
+        tested.trim(0, end);
+        (0..end).for_each(|page| reference.forget(page));
         let mut draws = SplitMix64::new(seed);
         for _ in 0..6 * pages {
             let hits = draws.below(100) < share;
             let page = draws.below(if hits { pages * hot / 100 } else { pages });
-            ours.write(page);
-            plain.write(page);
+            tested.write(page);
+            reference.write(page);
         }
-        prop_assert_eq!(ours.valid(), plain.location.len() as u64);
-        prop_assert_eq!(ours.host_pages(), plain.host);
-        let (ours, plain) = (
-            (ours.host_pages() + ours.moved_pages()) as f64 / ours.host_pages() as f64,
-            (plain.host + plain.moved) as f64 / plain.host as f64,
+        prop_assert_eq!(tested.valid(), reference.location.len() as u64);
+        prop_assert_eq!(tested.host_pages(), reference.host);
+        let (amplification, expected) = (
+            (tested.host_pages() + tested.moved_pages()) as f64 / tested.host_pages() as f64,
+            (reference.host + reference.moved) as f64 / reference.host as f64,
         );
-        prop_assert!(ours >= 1.0 && (ours / plain - 1.0).abs() < 0.15, "{} here, {} there", ours, plain);
+        prop_assert!(
+            amplification >= 1.0 && (amplification / expected - 1.0).abs() < 0.15,
+            "write amplification {}, but {} in the reference", amplification, expected
+        );
     }
 }
