@@ -392,7 +392,7 @@ Examples:
 
 'fit cpu' measures this machine's processor: the workload 'calls' on tmpfs and, as root, on ext2, ext4, xfs and
 btrfs in memory, against counts of the same calls in the lab. It takes about seven minutes on an idle
-machine. The head of the profile states the error for operations that were not used for the fit.
+machine; on a busy one trials are repeated until their least CPU times agree, for up to an hour. The head of the profile states the error for operations that were not used for the fit.
 
 The device is opened read-only and never written, so it may be mounted; but other use of it during the
 measurement distorts the fit. The head of the disk profile states the prediction error for random reads
