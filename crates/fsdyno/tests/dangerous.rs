@@ -9,7 +9,7 @@ mod common;
 use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 
-use bench::{Bench, command, put, tool, unable};
+use bench::{Bench, command, put, skip_reason, tool};
 use common::{code, fsdyno, lines, run, stderr, stdout, wait_until};
 
 /// `doctor --clean` cleans the whole machine, so a test that leaves something waits for the one that cleans.
@@ -24,7 +24,7 @@ fn words(device: &str, image: &Path, more: &str) -> String {
 
 #[test]
 fn a_drive_is_named_exactly_before_it_is_erased() {
-    if let Some(why) = unable() {
+    if let Some(why) = skip_reason() {
         return println!("skipped: {why}");
     }
     let (folder, mut bench) = (tempfile::tempdir().unwrap(), Bench::new());
@@ -60,7 +60,7 @@ fn a_drive_is_named_exactly_before_it_is_erased() {
 
 #[test]
 fn requests_that_are_invalid_for_a_drive_are_refused_before_it_is_touched() {
-    if let Some(why) = unable() {
+    if let Some(why) = skip_reason() {
         return println!("skipped: {why}");
     }
     let (folder, mut bench) = (tempfile::tempdir().unwrap(), Bench::new());
@@ -102,7 +102,7 @@ fn requests_that_are_invalid_for_a_drive_are_refused_before_it_is_touched() {
 
 #[test]
 fn a_run_formats_checks_and_releases_its_drive() {
-    if let Some(why) = unable() {
+    if let Some(why) = skip_reason() {
         return println!("skipped: {why}");
     }
     let (folder, mut bench) = (tempfile::tempdir().unwrap(), Bench::new());
@@ -138,7 +138,7 @@ fn a_run_formats_checks_and_releases_its_drive() {
 
 #[test]
 fn a_killed_run_leaves_no_mount_and_the_next_one_uses_the_drive_again() {
-    if let Some(why) = unable() {
+    if let Some(why) = skip_reason() {
         return println!("skipped: {why}");
     }
     let _cleaning = CLEANING.lock().unwrap_or_else(PoisonError::into_inner);
@@ -166,7 +166,7 @@ fn a_killed_run_leaves_no_mount_and_the_next_one_uses_the_drive_again() {
 
 #[test]
 fn foreign_content_on_a_partition_of_a_killed_run_is_named_and_kept() {
-    if let Some(why) = unable() {
+    if let Some(why) = skip_reason() {
         return println!("skipped: {why}");
     }
     let _cleaning = CLEANING.lock().unwrap_or_else(PoisonError::into_inner);
@@ -202,7 +202,7 @@ fn foreign_content_on_a_partition_of_a_killed_run_is_named_and_kept() {
 
 #[test]
 fn a_report_is_not_written_over_a_drive() {
-    if let Some(why) = unable() {
+    if let Some(why) = skip_reason() {
         return println!("skipped: {why}");
     }
     let (folder, mut bench) = (tempfile::tempdir().unwrap(), Bench::new());

@@ -8,7 +8,7 @@ mod common;
 use std::os::unix::fs::{chown, symlink};
 use std::path::Path;
 
-use bench::{Bench, tool, unable};
+use bench::{Bench, skip_reason, tool};
 use common::{STUDY, code, lines, run, stderr};
 
 const WORK: &str = "run dirops --set files=5 --on .";
@@ -31,7 +31,7 @@ fn trap(folder: &Path, name: &str, target: &Path) -> std::path::PathBuf {
 
 #[test]
 fn root_follows_no_link_of_another_user_out_of_a_result_folder() {
-    if let Some(why) = unable() {
+    if let Some(why) = skip_reason() {
         return println!("skipped: {why}");
     }
     let base = tempfile::tempdir().unwrap();
@@ -60,7 +60,7 @@ fn root_follows_no_link_of_another_user_out_of_a_result_folder() {
 
 #[test]
 fn root_writes_no_page_chart_or_archive_through_a_link_of_another_user() {
-    if let Some(why) = unable() {
+    if let Some(why) = skip_reason() {
         return println!("skipped: {why}");
     }
     let base = tempfile::tempdir().unwrap();
@@ -95,7 +95,7 @@ fn root_writes_no_page_chart_or_archive_through_a_link_of_another_user() {
 
 #[test]
 fn a_disk_that_fills_up_ends_a_run_with_code_4_and_the_stored_records_are_complete() {
-    if let Some(why) = unable() {
+    if let Some(why) = skip_reason() {
         return println!("skipped: {why}");
     }
     let (base, mut bench) = (tempfile::tempdir().unwrap(), Bench::new());

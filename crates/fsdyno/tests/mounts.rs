@@ -10,7 +10,7 @@ mod common;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use bench::{Bench, has, tool, unable};
+use bench::{Bench, has, skip_reason, tool};
 use common::{code, fsdyno, ours, records, run, stderr, wait_until};
 
 /// A directory and the mount point that shows it through a FUSE daemon; unmounted when dropped.
@@ -150,7 +150,7 @@ fn assert_durable(directory: &Path, source: &str) {
 
 #[test]
 fn the_devices_of_a_btrfs_are_found_and_shown_to_be_flushed() {
-    if let Some(why) = unable().or((!has("mkfs.btrfs")).then_some("no mkfs.btrfs")) {
+    if let Some(why) = skip_reason().or((!has("mkfs.btrfs")).then_some("no mkfs.btrfs")) {
         return common::lab::skipped(why);
     }
     let mut bench = Bench::new();

@@ -220,7 +220,9 @@ fn a_crash_point_that_hangs_or_panics_is_a_finding_and_the_others_continue() {
         return common::lab::skipped("FSDYNO_TEST=full runs it");
     }
     let Some(folder) = lab() else { return };
-    for (mode, why) in [("hangs", "it hung: it did not return within"), ("panics", "the kernel panicked")] {
+    for (mode, why) in
+        [("hangs", "it hung: it did not return within"), ("panics", "the kernel panicked")]
+    {
         let spec = forgetful(mode);
         let words = format!("--set protocol=fsbench {spec} --cuts 8 --jobs 1 --out {mode}");
         let row = rows(&crash(folder.path(), &words), 1).remove(0);
