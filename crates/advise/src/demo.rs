@@ -64,10 +64,10 @@ impl Demo {
             }
             true => {
                 say(
-                    "demo: the lab cannot run here, so this is the current directory alone: no modelled disk,",
+                    "demo: the lab cannot run here, so the demo uses the current directory, without a modelled disk,",
                 );
                 say(
-                    "demo: no bit-identical repeats, no comparison of file systems. What is missing:",
+                    "demo: bit-identical repeats or a comparison of file systems. What is missing:",
                 );
                 missing.iter().for_each(|line| say(&format!("  {line}")));
                 add("--on .");

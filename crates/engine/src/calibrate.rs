@@ -60,7 +60,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_engine_costs_something_and_twice_the_ops_cost_twice_as_much() {
+    fn the_cost_of_the_engine_is_positive_and_proportional_to_the_ops() {
         let cost = calibrate();
         assert!(cost.for_ops(1_000_000) > Nanos(0));
         assert!(cost.for_ops(2_000_000).0.abs_diff(2 * cost.for_ops(1_000_000).0) <= 1);

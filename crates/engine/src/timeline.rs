@@ -172,7 +172,7 @@ mod tests {
     const MS: u64 = 1_000_000;
 
     #[test]
-    fn every_event_is_in_the_interval_of_its_time_however_long_the_phase() {
+    fn every_event_is_in_the_interval_of_its_time_in_a_phase_of_any_length() {
         let (mut timeline, start) = (Timeline::new(), 7 * MS);
         timeline.begin(Nanos(start));
         timeline.begin(Nanos(start + MS));

@@ -39,7 +39,7 @@ const MAX_MEMORY: u64 = 64 << 10;
 const TASK: &str = "FSDYNO_MEMORY_TASK";
 
 #[test]
-fn a_workload_of_a_closed_form_takes_no_more_memory_for_more_files() {
+fn a_workload_with_a_closed_form_takes_no_more_memory_for_more_files() {
     let sizes = if std::env::var("FSDYNO_TEST").is_ok_and(|which| which == "full") { 2 } else { 1 };
     for (name, _, sizes_by_scale) in CLOSED_FORM_WORKLOADS {
         for (size, (key, value)) in sizes_by_scale.iter().enumerate().take(sizes) {

@@ -78,7 +78,7 @@ pub fn option_missing_from_crash(error: &clap::Error) -> Option<String> {
 pub enum Command {
     /// Compare file systems on a small example: a table and a page, in minutes
     Demo(Demo),
-    /// Ask what you want to know, and print the commands that find it out, with the time of each
+    /// Ask for your purpose, and print the commands for it, with the time of each
     Advise(crate::commands::advise::Advise),
     /// Run workloads on file systems and compare them
     Run(Box<Run>),

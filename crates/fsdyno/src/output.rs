@@ -7,7 +7,7 @@ use fsdyno_report::table::{Format, Output, Prose, Style};
 
 use crate::exit::{Exit, Failure};
 
-/// Writes data to stdout. A broken pipe is not an error: the reader wants no more data.
+/// Writes data to stdout. A broken pipe is not an error: the reader has closed it.
 pub fn write_data(text: &str) -> Result<(), Failure> {
     let mut out = std::io::stdout().lock();
     let written = out

@@ -1,6 +1,6 @@
 //! `--on DRIVE` from the command line: refusals, dry runs, and what a run leaves. The
 //! dangerous requests themselves are in crates/media/tests/dangerous.rs.
-#![allow(clippy::unwrap_used, reason = "a test ends where something is not as it should be")]
+#![allow(clippy::unwrap_used, reason = "a test panics if a result is not as expected")]
 
 #[path = "../../media/tests/bench/mod.rs"]
 mod bench;
@@ -32,14 +32,14 @@ fn a_drive_is_named_exactly_before_it_is_erased() {
     let before = bench.hashes();
     for erase in ["", "--erase S3RIAL"] {
         let output = run(folder.path(), &format!("{WORK} --on {device} {erase}"));
-        let said = stderr(&output);
-        assert_eq!(code(&output), 2, "{said}");
-        assert!(said.contains(&format!("add --erase {}", image.display())), "{said}");
-        assert_eq!(said.lines().count(), 1, "{said}");
+        let printed = stderr(&output);
+        assert_eq!(code(&output), 2, "{printed}");
+        assert!(printed.contains(&format!("add --erase {}", image.display())), "{printed}");
+        assert_eq!(printed.lines().count(), 1, "{printed}");
     }
     // The options of the message are sufficient.
     let output = run(folder.path(), &words(&device, &image, "--dry-run"));
-    let said = stdout(&output);
+    let printed = stdout(&output);
     assert_eq!(code(&output), 0, "{}", stderr(&output));
     for part in [
         &format!("addpart {device} 1 2048 126976"),
@@ -49,7 +49,7 @@ fn a_drive_is_named_exactly_before_it_is_erased() {
         &format!(" {device}p1\n"),
         "check: e2fsck",
     ] {
-        assert!(said.contains(part), "{part}: {said}");
+        assert!(printed.contains(part), "{part}: {printed}");
     }
     let output = run(folder.path(), &words(&device, &image, "--dry-run --format json"));
     let value: serde_json::Value = serde_json::from_str(&stdout(&output)).unwrap();
@@ -90,10 +90,11 @@ fn requests_that_are_invalid_for_a_drive_are_refused_before_it_is_touched() {
     assert!(stderr(&output).contains("not fsdyno's: ext2"), "{}", stderr(&output));
     assert_eq!(bench.hashes(), signed);
     put(&device, 0, &[0; 64 << 10]);
-    // The same without the rights that it takes.
+    // The same command without the required privileges.
     let program = env!("CARGO_BIN_EXE_fsdyno");
-    let mut nobody = command("setpriv", &["--reuid", "65534", "--clear-groups", program]);
-    let output = nobody.args(words(&device, &image, "--out /tmp/x").split_whitespace()).output();
+    let mut unprivileged = command("setpriv", &["--reuid", "65534", "--clear-groups", program]);
+    let output =
+        unprivileged.args(words(&device, &image, "--out /tmp/x").split_whitespace()).output();
     let output = output.unwrap();
     assert_eq!(code(&output), 3, "{}", stderr(&output));
     assert!(stderr(&output).contains("sudo"), "{}", stderr(&output));
@@ -127,10 +128,10 @@ fn a_run_formats_checks_and_releases_its_drive() {
         let written = trial["measured"]["phases"][0]["device"]["bytes_written"].as_u64();
         assert!(written.is_some_and(|bytes| bytes > 0), "{}", trial["measured"]["phases"][0]);
     }
-    assert!(!Path::new(&format!("{device}p1")).exists(), "the drive was not given back");
+    assert!(!Path::new(&format!("{device}p1")).exists(), "the drive was not released");
     let mounts = std::fs::read_to_string("/proc/self/mountinfo").unwrap();
     assert!(!mounts.contains(&device), "{mounts}");
-    // Every trial is there; the same command goes on where it was and does nothing.
+    // All trials are stored; the same command has nothing left to do.
     let output = run(folder.path(), &words);
     assert_eq!((code(&output), lines(&folder.path().join("results"))), (0, 6));
 }
@@ -147,16 +148,16 @@ fn a_killed_run_leaves_no_mount_and_the_next_one_uses_the_drive_again() {
     for _ in 0..3 {
         let mut child = fsdyno(folder.path()).args(long.split_whitespace()).spawn().unwrap();
         let killed = folder.path().join("killed");
-        let there = lines(&killed);
-        wait_until("the next trial", || lines(&killed) > there);
+        let stored = lines(&killed);
+        wait_until("the next trial", || lines(&killed) > stored);
         child.kill().unwrap();
         child.wait().unwrap();
-        // Its child ends with it, and with that what was mounted.
+        // Its child ends with it, and so does the mount namespace.
         let free = || {
-            let looked = fsdyno_media::block::check_drive(Path::new(&device), image.to_str());
-            looked.is_ok()
+            let checked = fsdyno_media::block::check_drive(Path::new(&device), image.to_str());
+            checked.is_ok()
         };
-        wait_until("the end of all that the killed run had", free);
+        wait_until("the release of the drive", free);
     }
     let output = run(folder.path(), &words(&device, &image, "--set files=200 --out whole"));
     assert_eq!(code(&output), 0, "{}", stderr(&output));
@@ -178,22 +179,24 @@ fn foreign_content_on_a_partition_of_a_killed_run_is_named_and_kept() {
     child.kill().unwrap();
     child.wait().unwrap();
     let free = || fsdyno_media::block::check_drive(Path::new(&device), image.to_str()).is_ok();
-    wait_until("the end of all that the killed run had", free);
+    wait_until("the release of the drive", free);
     tool("mke2fs", &["-q", "-F", "-t", "ext4", "-L", "thesis", &part]);
     let before = bench.hashes();
     let doctor = || run(folder.path(), "doctor --clean");
     for _ in 0..2 {
-        let said = doctor();
-        assert_eq!(code(&said), 2, "{}", stderr(&said));
-        for told in [&format!("{part} holds ext4 "), "'thesis'", &format!("wipefs --all {part}")] {
-            assert!(stderr(&said).contains(told), "{told}: {}", stderr(&said));
+        let cleaned = doctor();
+        assert_eq!(code(&cleaned), 2, "{}", stderr(&cleaned));
+        for expected in
+            [&format!("{part} holds ext4 "), "'thesis'", &format!("wipefs --all {part}")]
+        {
+            assert!(stderr(&cleaned).contains(expected), "{expected}: {}", stderr(&cleaned));
         }
         assert!(Path::new(&part).exists() && bench.hashes() == before);
     }
     tool("wipefs", &["--quiet", "--all", &part]);
-    let said = doctor();
+    let cleaned = doctor();
     let removed = format!("removed two partitions of {device}");
-    assert!(code(&said) == 0 && stderr(&said).contains(&removed), "{}", stderr(&said));
+    assert!(code(&cleaned) == 0 && stderr(&cleaned).contains(&removed), "{}", stderr(&cleaned));
     assert!(!Path::new(&part).exists());
 }
 

@@ -1,6 +1,6 @@
-//! Runs on loop devices of this host: real mkfs, mounts and checks, as root; skipped without.
+//! Runs on loop devices of this host: real mkfs, mounts and checks, as root; skipped for other users.
 
-#![allow(clippy::unwrap_used, reason = "a test ends where something is not as it should be")]
+#![allow(clippy::unwrap_used, reason = "a test panics if a result is not as expected")]
 
 mod common;
 
@@ -13,9 +13,9 @@ use fsdyno_media::loops;
 use fsdyno_venue::{prerequisites, tools};
 use serde_json::Value;
 
-/// Runs, and looks whether what was made has gone: loops with the mark of that process, mounts of
-/// this namespace, and everything in the folder but the results.
-fn run_and_look(folder: &Path, words: &[&str]) -> std::process::Output {
+/// Runs the program and checks that it leaves nothing: no loop device with the mark of its process, no mount in this
+/// namespace, and in the folder only the results.
+fn run_and_check(folder: &Path, words: &[&str]) -> std::process::Output {
     let mounts = || std::fs::read_to_string("/proc/self/mountinfo").unwrap();
     let (before, places) = (mounts(), places());
     let child = fsdyno(folder)
@@ -51,12 +51,12 @@ fn places() -> Vec<PathBuf> {
 /// The file systems of the catalog that this host can make and mount.
 fn possible() -> Vec<&'static str> {
     let kinds = fsdyno_filesystem::catalog::all().iter();
-    let there = kinds.filter(|kind| {
+    let supported = kinds.filter(|kind| {
         prerequisites::has_filesystem(kind)
             && tools::missing(kind).is_empty()
             && kind.mkfs.argv.iter().any(|word| word == "{device}")
     });
-    there.map(|kind| kind.name.as_str()).collect()
+    supported.map(|kind| kind.name.as_str()).collect()
 }
 
 #[test]
@@ -68,7 +68,7 @@ fn every_file_system_that_this_host_has_is_made_filled_verified_and_checked_on_a
     let kinds = possible();
     let mut words = vec!["dirops", "--set", "files=500", "--on", "loop:512M"];
     kinds.iter().for_each(|kind| words.extend(["--fs", kind]));
-    let output = run_and_look(folder.path(), &words);
+    let output = run_and_check(folder.path(), &words);
     assert_eq!(code(&output), 0, "{}", stderr(&output));
     let trials = records(&folder.path().join("r"));
     assert_eq!(trials.len(), kinds.len());
@@ -116,7 +116,7 @@ fn overlays_and_raw_devices_run_on_a_loop_device() {
             println!("skipped overlayfs: this host's kernel has none");
             continue;
         }
-        let output = run_and_look(folder.path(), &words);
+        let output = run_and_check(folder.path(), &words);
         assert_eq!(code(&output), 0, "{}", stderr(&output));
         let trials = records(&folder.path().join("r"));
         assert_eq!((trials.len(), &trials[0]["outcome"]), (1, &"ok".into()));
@@ -133,35 +133,39 @@ fn external_journals_and_memory_as_a_medium() {
         return;
     }
     let folder = tempfile::tempdir().unwrap();
-    let far = ["ext4 -J device={journal}", "xfs -l logdev={journal}"];
+    let external = ["ext4 -J device={journal}", "xfs -l logdev={journal}"];
     let mut words =
         vec!["dirops", "--set", "files=300", "--on", "ram:512M", "--journal-size", "64M"];
     let kinds = possible();
-    far.iter()
+    external
+        .iter()
         .filter(|spec| kinds.iter().any(|kind| spec.starts_with(kind)))
         .for_each(|spec| words.extend(["--fs", spec]));
-    let output = run_and_look(folder.path(), &words);
+    let output = run_and_check(folder.path(), &words);
     assert_eq!(code(&output), 0, "{}", stderr(&output));
     for trial in records(&folder.path().join("r")) {
         assert_eq!(trial["outcome"], "ok", "{}", trial["reason"]);
         let conditions = &trial["conditions"];
         assert_eq!(conditions["device"], "loop over a file in memory");
         let disks: Vec<&Value> = conditions["disks"].as_object().unwrap().values().collect();
-        let of =
+        let disk_size =
             |role: &str| disks.iter().find(|disk| disk["role"] == role).unwrap()["size"].clone();
-        assert_eq!((of("data"), of("journal")), ((512 << 20).into(), (64 << 20).into()));
+        assert_eq!(
+            (disk_size("data"), disk_size("journal")),
+            ((512 << 20).into(), (64 << 20).into())
+        );
         assert_eq!(trial["measured"]["check"]["clean"], true);
         assert_eq!(trial["plan"]["medium"]["journal_size"], 64 << 20);
     }
-    // The same command has nothing left to do, and its report tells how to repeat it.
-    let again = run_and_look(folder.path(), &words);
+    // The same command has nothing left to do, and its report has the command that repeats it.
+    let again = run_and_check(folder.path(), &words);
     assert!(stderr(&again).contains("are stored already"), "{}", stderr(&again));
     let html = std::fs::read_to_string(folder.path().join("r/report.html")).unwrap();
     assert!(html.contains("--on ram:512M") && html.contains("--journal-size 64M"));
 }
 
-/// What a FUSE command may do beside serving, and what is then told. That one goes to the background is among
-/// the specs of the lab.
+/// Tests FUSE commands that fail, and the reported reasons. A command that runs in the background is among the specs of
+/// the lab.
 #[test]
 fn a_fuse_process_that_dies_or_hangs_fails_its_trial_with_a_reason() {
     if !can_mount() {
@@ -185,16 +189,16 @@ fn a_fuse_process_that_dies_or_hangs_fails_its_trial_with_a_reason() {
     let refuses = command("refuses", "echo no such option >&2; exit 3");
     let hangs = command("hangs", "fuse2fs $1 $2 -f; exec sleep 1000");
     let killed = "the file system's process ended with killed by signal 9: last words";
-    let mut told = vec![(dies, "40000", killed), (refuses, "10", "(exit code 3): no such option")];
-    // It is waited for a minute.
-    told.extend(common::full().then_some((
+    let mut cases = vec![(dies, "40000", killed), (refuses, "10", "(exit code 3): no such option")];
+    // The trial waits a minute for this command.
+    cases.extend(common::full().then_some((
         hangs,
         "10",
         "hangs: it has not ended after its unmount",
     )));
-    for (spec, files, words) in told {
+    for (spec, files, words) in cases {
         let files = format!("files={files}");
-        let output = run_and_look(
+        let output = run_and_check(
             folder.path(),
             &["dirops", "--on", "loop:256M", "--set", &files, "--fs", &spec],
         );
@@ -214,7 +218,7 @@ fn a_file_system_is_aged_in_each_trial_and_no_figure_includes_it() {
     let words = "dirops --set files=100 --on loop:256M --fs ext4 --age none \
                  --age fill=50%,churn=1,files=16K-256K --repeat 2";
     let words: Vec<&str> = words.split_whitespace().collect();
-    let output = run_and_look(folder.path(), &words);
+    let output = run_and_check(folder.path(), &words);
     assert_eq!(code(&output), 0, "{}", stderr(&output));
     let trials = records(&folder.path().join("r"));
     assert_eq!(trials.len(), 4);
@@ -224,11 +228,14 @@ fn a_file_system_is_aged_in_each_trial_and_no_figure_includes_it() {
     assert!(young["conditions"]["aged"].is_null() && young["host"]["stages"]["age"].is_null());
     for trial in trials.iter().filter(is_aged) {
         assert_eq!(trial["outcome"], "ok", "{}", trial["reason"]);
-        let of = |what: &str| trial["conditions"]["aged"][what].as_u64().unwrap();
-        let fill = 100.0 * of("used") as f64 / of("size") as f64;
+        let aged = |what: &str| trial["conditions"]["aged"][what].as_u64().unwrap();
+        let fill = 100.0 * aged("used") as f64 / aged("size") as f64;
         assert!((49.5..51.5).contains(&fill), "{fill} % full");
-        assert!(of("files") > 300 && of("removed") >= of("files") * 9 / 10, "{trial}");
-        assert!(used(trial) > used(young) + of("bytes"), "what aged stays during the phases");
+        assert!(aged("files") > 300 && aged("removed") >= aged("files") * 9 / 10, "{trial}");
+        assert!(
+            used(trial) > used(young) + aged("bytes"),
+            "the files that aged the disk stay during the phases"
+        );
         assert_eq!(trial["measured"]["check"]["clean"], true);
         assert_eq!(trial["host"]["stages"]["age"], trial["measured"]["setup"]["age_ns"]);
         assert!(trial["host"]["stages"]["age"].as_u64() > Some(0), "{}", trial["host"]);
@@ -243,7 +250,7 @@ fn an_option_that_mkfs_refuses_fails_with_mkfss_message_and_leaves_nothing() {
     }
     let folder = tempfile::tempdir().unwrap();
     let words = ["dirops", "--on", "loop:64M", "--fs", "ext4 -I 100"];
-    let output = run_and_look(folder.path(), &words);
+    let output = run_and_check(folder.path(), &words);
     assert_eq!(code(&output), 4, "{}", stderr(&output));
     let trials = records(&folder.path().join("r"));
     let reason = trials[0]["reason"].as_str().unwrap();
@@ -257,7 +264,7 @@ fn a_loop_device_without_space_for_its_file_is_refused_before_any_work() {
     }
     let folder = tempfile::tempdir().unwrap();
     for on in ["loop:9000000G", "ram:9000000G"] {
-        let output = run_and_look(folder.path(), &["dirops", "--on", on]);
+        let output = run_and_check(folder.path(), &["dirops", "--on", on]);
         assert_eq!(code(&output), 2, "{}", stderr(&output));
         assert!(stderr(&output).contains("are available"), "{}", stderr(&output));
     }
@@ -266,13 +273,13 @@ fn a_loop_device_without_space_for_its_file_is_refused_before_any_work() {
 }
 
 #[test]
-fn an_array_of_loops_runs_or_says_what_is_missing() {
+fn an_array_of_loops_runs_or_the_missing_driver_is_reported() {
     if !can_mount() {
         return;
     }
     let folder = tempfile::tempdir().unwrap();
     let words = ["dirops", "--set", "files=300", "--on", "loop:256M", "--raid", "5x3:64K"];
-    let output = run_and_look(folder.path(), &words);
+    let output = run_and_check(folder.path(), &words);
     if !Path::new("/proc/mdstat").exists() && code(&output) == 3 {
         assert!(stderr(&output).contains("needs the md driver"), "{}", stderr(&output));
         return eprintln!("skipped the rest: {}", stderr(&output));
@@ -314,7 +321,7 @@ fn two_targets_are_rows_of_one_table_and_each_has_its_command() {
     let words = "dirops --on loop:64M --on ram:64M --fs ext4 --set files=10 --verbose"
         .split(' ')
         .collect::<Vec<_>>();
-    let output = run_and_look(folder.path(), &words);
+    let output = run_and_check(folder.path(), &words);
     assert_eq!(code(&output), 0, "{}", stderr(&output));
     let text = common::stdout(&output);
     for part in ["ext4, loop:64M", "ext4, ram:64M", "ram:SIZE is in memory and has none"] {
@@ -339,7 +346,7 @@ fn ctrl_c_returns_when_the_loop_is_gone() {
     let pid = child.id() as i32;
     let ours = || loops::marked().into_iter().find(|it| it.mark.pid == pid);
     common::wait_until("the loop", || ours().is_some());
-    // So much has to be written out before the kernel lets go of it.
+    // The kernel releases the loop device only after it has written this data.
     let stat =
         Path::new("/sys/block").join(ours().unwrap().path.file_name().unwrap()).join("inflight");
     common::wait_until("a write", || {

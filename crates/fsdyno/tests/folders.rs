@@ -1,5 +1,5 @@
 //! Result folders of another user, and on a full disk.
-#![allow(clippy::unwrap_used, reason = "a test ends where something is not as it should be")]
+#![allow(clippy::unwrap_used, reason = "a test panics if a result is not as expected")]
 
 #[path = "../../media/tests/bench/mod.rs"]
 mod bench;
@@ -16,7 +16,7 @@ const WORK: &str = "run dirops --set files=5 --on .";
 /// An unprivileged user.
 const OTHER: u32 = 65534;
 
-/// A folder with a link, which belongs to another user with all that is in it.
+/// Creates a folder with a link; both belong to another user.
 fn trap(folder: &Path, name: &str, target: &Path) -> std::path::PathBuf {
     let trap = folder.join(format!("trap-{name}"));
     std::fs::create_dir(&trap).unwrap();
@@ -45,11 +45,11 @@ fn root_follows_no_link_of_another_user_out_of_a_result_folder() {
             format!("{WORK} --dry-run --out {}", trap.display()),
         ] {
             let output = run(base.path(), &words);
-            let said = stderr(&output);
-            assert_eq!(code(&output), 2, "{words}: {said}");
+            let message = stderr(&output);
+            assert_eq!(code(&output), 2, "{words}: {message}");
             assert!(
-                said.contains(&format!("'{name}' is a link under the control of user {OTHER}")),
-                "{said}"
+                message.contains(&format!("'{name}' is a link under the control of user {OTHER}")),
+                "{message}"
             );
         }
         assert_eq!(std::fs::read_to_string(&precious).unwrap(), "root's", "{name}");
@@ -81,20 +81,20 @@ fn root_writes_no_page_chart_or_archive_through_a_link_of_another_user() {
         format!("crash dirops --fs ext4 --out {}/s --dry-run", folder.display()),
     ] {
         let output = run(base.path(), &words);
-        let said = stderr(&output);
-        assert_eq!(code(&output), 2, "{words}: {said}");
-        assert!(said.contains("under the control of user 65534"), "{words}: {said}");
+        let message = stderr(&output);
+        assert_eq!(code(&output), 2, "{words}: {message}");
+        assert!(message.contains("under the control of user 65534"), "{words}: {message}");
     }
     assert_eq!(std::fs::read_dir(&precious).unwrap().count(), 0);
     assert!(!base.path().join("new").exists());
-    // One's own link is followed, and stays.
+    // A link of the same user is followed and kept.
     symlink("precious", base.path().join("own")).unwrap();
     assert_eq!(code(&run(base.path(), "report r --html own/page.html")), 0);
     assert!(precious.join("page.html").is_file() && base.path().join("own").is_symlink());
 }
 
 #[test]
-fn a_disk_that_fills_up_ends_a_run_with_code_4_and_what_was_kept_is_whole() {
+fn a_disk_that_fills_up_ends_a_run_with_code_4_and_the_stored_records_are_complete() {
     if let Some(why) = unable() {
         return println!("skipped: {why}");
     }
@@ -107,10 +107,10 @@ fn a_disk_that_fills_up_ends_a_run_with_code_4_and_what_was_kept_is_whole() {
     let output = run(base.path(), &format!("{WORK} --repeat 24 --out {path}/r"));
     assert_eq!(code(&output), 4, "{}", stderr(&output));
     assert!(stderr(&output).contains("No space left on device"), "{}", stderr(&output));
-    let kept = lines(&out.join("r"));
-    assert!(kept > 0 && kept < 24, "{kept}");
-    assert_eq!(common::records(&out.join("r")).len(), kept);
-    // A page is there whole or not at all.
+    let stored = lines(&out.join("r"));
+    assert!(stored > 0 && stored < 24, "{stored}");
+    assert_eq!(common::records(&out.join("r")).len(), stored);
+    // The page is complete or absent.
     let page = std::fs::metadata(out.join("r/report.html"));
     assert!(page.is_err() || page.unwrap().len() > 1000);
     tool("mount", &["-o", "remount,size=64m", &path]);

@@ -1,6 +1,6 @@
 //! Runs on a directory of this host: real files, real signals, real leftovers.
 
-#![allow(clippy::unwrap_used, reason = "a test ends where something is not as it should be")]
+#![allow(clippy::unwrap_used, reason = "a test panics if a result is not as expected")]
 
 mod common;
 
@@ -11,7 +11,7 @@ use std::process::{Child, Stdio};
 use common::{code, fsdyno, lines, ours, run, stderr, stdout, wait_until};
 use rustix::process::{Pid, Signal, kill_process};
 
-/// A folder to work in and a file of the user's in it.
+/// Creates a folder that has a file of the user.
 fn place() -> tempfile::TempDir {
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("mine"), "the user's").unwrap();
@@ -147,7 +147,7 @@ fn a_folder_whose_name_is_not_utf_8_stops_no_report_and_no_ctrl_c() {
 }
 
 #[test]
-fn ctrl_c_keeps_what_is_finished_removes_what_is_not_and_the_run_goes_on_later() {
+fn ctrl_c_keeps_finished_trials_removes_the_rest_and_the_run_can_be_resumed() {
     for sent in [Signal::INT, Signal::TERM] {
         let (place, out) = (place(), tempfile::tempdir().unwrap());
         let words = |repeat: u32| {
@@ -162,15 +162,15 @@ fn ctrl_c_keeps_what_is_finished_removes_what_is_not_and_the_run_goes_on_later()
         signal(&child, sent);
         let output = child.wait_with_output().unwrap();
         assert_eq!(code(&output), 130, "{}", stderr(&output));
-        let said = stderr(&output);
-        assert!(said.contains("resume with:") && said.contains("--out r"), "{said}");
+        let message = stderr(&output);
+        assert!(message.contains("resume with:") && message.contains("--out r"), "{message}");
         assert!(results.join("report.html").exists());
         assert!(stdout(&output).contains("create"));
         assert!(only_mine(place.path()));
-        let kept = lines(&results);
+        let stored = lines(&results);
         let again = run(out.path(), &words(2));
         assert_eq!(code(&again), 0, "{}", stderr(&again));
-        assert_eq!(lines(&results), kept);
+        assert_eq!(lines(&results), stored);
     }
 }
 
@@ -183,10 +183,13 @@ fn trials_of_another_experiment_are_mixed_only_on_request_and_those_of_another_c
     let words = format!("run dirops --set files=20 --on {on} --out r");
     for words in [words.clone(), format!("{words} --dry-run")] {
         let other = run(out.path(), &words);
-        let said = stderr(&other);
-        assert_eq!(code(&other), 2, "{said}");
-        assert!(said.contains("holds 1 trial that this command does not request"), "{said}");
-        assert!(said.contains("dirops files=10 on ") && said.contains("add --mix"), "{said}");
+        let message = stderr(&other);
+        assert_eq!(code(&other), 2, "{message}");
+        assert!(message.contains("holds 1 trial that this command does not request"), "{message}");
+        assert!(
+            message.contains("dirops files=10 on ") && message.contains("add --mix"),
+            "{message}"
+        );
     }
     assert_eq!(lines(&out.path().join("r")), 1);
     let other = run(out.path(), &format!("{words} --mix"));
@@ -194,8 +197,8 @@ fn trials_of_another_experiment_are_mixed_only_on_request_and_those_of_another_c
     assert!(stderr(&other).contains("the report includes them"), "{}", stderr(&other));
     let model = run(out.path(), "run dirops --on model --size 64M --set files=10 --out r");
     assert_eq!(code(&model), 2, "{}", stderr(&model));
-    let said = stderr(&model);
-    assert!(said.contains("ran on a host, and these would run in the model"), "{said}");
+    let message = stderr(&model);
+    assert!(message.contains("ran on a host, and these would run in the model"), "{message}");
     assert_eq!(lines(&out.path().join("r")), 2);
 }
 
@@ -207,12 +210,12 @@ fn leftovers_of_a_killed_run_are_named_and_removed_only_on_request() {
         out.path(),
         &format!("run dirops --set files=500000 --on {on} --out r --verify names"),
     );
-    let begun = || {
+    let has_begun = || {
         ours(place.path()).first().is_some_and(|path| {
             std::fs::read_dir(path.join("root")).is_ok_and(|mut entries| entries.next().is_some())
         })
     };
-    wait_until("the first file", begun);
+    wait_until("the first file", has_begun);
     signal(&child, Signal::KILL);
     child.wait().unwrap();
     let left = ours(place.path());
@@ -226,9 +229,9 @@ fn leftovers_of_a_killed_run_are_named_and_removed_only_on_request() {
 }
 
 #[test]
-fn a_run_that_finds_leftovers_says_how_to_remove_them_and_keeps_them() {
+fn a_run_that_finds_leftovers_reports_how_to_remove_them_and_keeps_them() {
     let (place, out) = (place(), tempfile::tempdir().unwrap());
-    // Above the kernel's largest process number, so it is dead for certain.
+    // This pid is above the kernel's limit, so no such process exists.
     let left = place.path().join(".fsdyno-4194305-0123456789abcdef");
     std::fs::create_dir_all(left.join("root")).unwrap();
     let marker = "fsdyno works here; made and removed by it\npid 4194305\nboot none\nstarted 1\n";
@@ -248,11 +251,11 @@ fn a_broken_pipe_is_no_error() {
     for words in ["show workload tarball", "list filesystems", "--help", "show disk hdd-7200"] {
         let mut child = start(folder.path(), words);
         drop(child.stdout.take());
-        let mut said = String::new();
-        child.stderr.take().unwrap().read_to_string(&mut said).unwrap();
+        let mut message = String::new();
+        child.stderr.take().unwrap().read_to_string(&mut message).unwrap();
         let status = child.wait().unwrap();
-        assert_eq!(status.code(), Some(0), "fsdyno {words}: {said}");
-        assert_eq!(said, "", "fsdyno {words}");
+        assert_eq!(status.code(), Some(0), "fsdyno {words}: {message}");
+        assert_eq!(message, "", "fsdyno {words}");
     }
 }
 
@@ -302,7 +305,7 @@ fn an_archive_of_the_user_is_extracted_verified_and_removed_from_any_folder() {
     let tar = "tar -cf x.tar tree && gzip -k x.tar && mkdir else && mv x.tar else/y";
     let made = std::process::Command::new("sh").args(["-c", tar]).current_dir(out.path()).status();
     if !made.is_ok_and(|status| status.success()) {
-        println!("skipped: it takes tar and gzip");
+        println!("skipped: tar and gzip are needed");
         return;
     }
     let words = |archive: &str| {

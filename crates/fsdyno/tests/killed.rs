@@ -1,7 +1,7 @@
 //! SIGKILL at random moments: no mount, loop, process or folder is left, and no file that is not
 //! fsdyno's has changed. A dozen kills here; 200 with FSDYNO_TEST=full.
 
-#![allow(clippy::unwrap_used, reason = "a test ends where something is not as it should be")]
+#![allow(clippy::unwrap_used, reason = "a test panics if a result is not as expected")]
 
 mod common;
 
@@ -21,12 +21,12 @@ use fsdyno_record::seed::{SplitMix64, stream};
 /// The processes to kill.
 const VICTIMS: [&str; 3] = ["the process alone", "its process group", "all processes at once"];
 
-/// A place with files of the user's in every folder that fsdyno is given.
+/// Folders for all paths that fsdyno uses, each with files of the user.
 struct Scene {
     base: tempfile::TempDir,
     before: BTreeMap<PathBuf, (Vec<u8>, i64, u32)>,
     token: String,
-    dice: SplitMix64,
+    random: SplitMix64,
 }
 
 impl Scene {
@@ -40,14 +40,14 @@ impl Scene {
         }
         let token = format!("FSDYNO_TEST_{}_{name}", std::process::id());
         let before = tree(base.path());
-        Scene { base, before, token, dice: stream(1, name) }
+        Scene { base, before, token, random: stream(1, name) }
     }
 
     fn path(&self, name: &str) -> PathBuf {
         self.base.path().join(name)
     }
 
-    /// Starts a run that would go on for long.
+    /// Starts a long run.
     fn start(&self, words: &[&str]) -> Child {
         Command::new(PROGRAM)
             .current_dir(self.path("home"))
@@ -66,29 +66,32 @@ impl Scene {
             .unwrap()
     }
 
-    /// Kills it within this number of milliseconds, and checks what is left.
+    /// Starts a run, kills it at a random moment within this number of milliseconds, and waits until its processes and
+    /// loop devices are gone. Returns a description of the kill.
     fn kill(&mut self, words: &[&str], within: u64) -> String {
         let mut child = self.start(words);
-        let (moment, victim) = (self.dice.below(within), self.dice.below(3) as usize);
+        let (moment, victim) = (self.random.below(within), self.random.below(3) as usize);
         std::thread::sleep(Duration::from_millis(moment));
         let pid = child.id() as i32;
         match victim {
             0 => signal(pid),
             1 => signal(-pid),
-            _ => self.living().into_iter().for_each(signal),
+            _ => self.processes().into_iter().for_each(signal),
         }
         child.wait().unwrap();
-        let told = format!("{words:?}: {} killed after {moment} ms", VICTIMS[victim]);
-        wait_until(&format!("the end of all processes ({told})"), || self.living().is_empty());
+        let description = format!("{words:?}: {} killed after {moment} ms", VICTIMS[victim]);
+        wait_until(&format!("the end of all processes ({description})"), || {
+            self.processes().is_empty()
+        });
         // The kernel takes a namespace down a moment after its last process.
-        wait_until(&format!("the end of the loops ({told})"), || {
+        wait_until(&format!("the end of the loops ({description})"), || {
             loops::marked().iter().all(|left| left.mark.pid != pid)
         });
-        told
+        description
     }
 
-    /// The processes that bear our token; a zombie has no environment.
-    fn living(&self) -> Vec<i32> {
+    /// Returns the processes with the token in their environment; a zombie has none.
+    fn processes(&self) -> Vec<i32> {
         let entries = std::fs::read_dir("/proc").unwrap().flatten();
         let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok());
         let ours = |pid: &i32| {
@@ -98,16 +101,16 @@ impl Scene {
         pids.filter(ours).collect()
     }
 
-    /// Takes the results away and compares all else with what there was.
-    fn same(&self, told: &str) {
+    /// Removes the results and asserts that nothing else has changed.
+    fn assert_unchanged(&self, description: &str) {
         let results = self.path("out/r");
         let known = ["trials.ndjson", "series.ndjson", "report.html", "schedule.json"];
         for entry in std::fs::read_dir(&results).into_iter().flatten().flatten() {
             let name = entry.file_name();
-            assert!(known.iter().any(|known| name == *known), "{told} left {name:?}");
+            assert!(known.iter().any(|known| name == *known), "{description} left {name:?}");
         }
         let _ = std::fs::remove_dir_all(&results);
-        assert_eq!(tree(self.base.path()), self.before, "{told}");
+        assert_eq!(tree(self.base.path()), self.before, "{description}");
     }
 }
 
@@ -118,13 +121,13 @@ fn doctor_cleans(folder: &Path) -> std::process::Output {
     Command::new(PROGRAM).args(["doctor", "--clean"]).arg(folder).output().unwrap()
 }
 
-/// Kills; what has ended meanwhile is as good.
+/// Kills a process, which may already have ended.
 fn signal(pid: i32) {
     // SAFETY: kill takes numbers, of a process that this test started or of its children.
     unsafe { libc::kill(pid, libc::SIGKILL) };
 }
 
-/// Every path below a folder, with its bytes or where it leads, its time of change and its mode.
+/// Returns every path below a folder with its bytes or link target, its modification time and its mode.
 fn tree(folder: &Path) -> BTreeMap<PathBuf, (Vec<u8>, i64, u32)> {
     let mut found = BTreeMap::new();
     for entry in std::fs::read_dir(folder).unwrap().flatten() {
@@ -164,8 +167,8 @@ fn a_kill_leaves_nothing_of_a_run_on_a_loop() {
     ];
     for round in 0..times(7, 100) {
         let words = [&media[round % media.len()][..], &["--set", "files=5000"]].concat();
-        let told = scene.kill(&words, 1500);
-        scene.same(&told);
+        let description = scene.kill(&words, 1500);
+        scene.assert_unchanged(&description);
     }
 }
 
@@ -175,12 +178,12 @@ fn a_kill_in_a_directory_leaves_one_marked_folder_that_doctor_removes() {
     let place = scene.path("place");
     for _ in 0..times(3, 40) {
         let words = ["--on", place.to_str().unwrap(), "--set", "files=5000"];
-        let told = scene.kill(&words, 800);
-        assert!(ours(&place).len() <= 1, "{told}");
+        let description = scene.kill(&words, 800);
+        assert!(ours(&place).len() <= 1, "{description}");
         let _alone = CLEANING.lock().unwrap_or_else(PoisonError::into_inner);
         let output = doctor_cleans(&place);
-        assert_eq!(code(&output), 0, "{told}: {}", stderr(&output));
-        scene.same(&told);
+        assert_eq!(code(&output), 0, "{description}: {}", stderr(&output));
+        scene.assert_unchanged(&description);
     }
 }
 
@@ -196,30 +199,30 @@ fn leftovers_of_a_kill_are_reported_and_removed_by_their_mark() {
     let mut child = scene.start(&words);
     let pid = child.id() as i32;
     let ours = || loops::marked().into_iter().find(|left| left.mark.pid == pid);
-    wait_until("a mount of the trial's", || {
+    wait_until("a mount of the trial", || {
         let Some(device) = ours().map(|left| format!(" {} ", left.path.display())) else {
             return false;
         };
         let mounts = |pid: &i32| std::fs::read_to_string(format!("/proc/{pid}/mountinfo"));
-        scene.living().iter().any(|pid| mounts(pid).is_ok_and(|text| text.contains(&device)))
+        scene.processes().iter().any(|pid| mounts(pid).is_ok_and(|text| text.contains(&device)))
     });
     let (at, left) = (tempfile::tempdir().unwrap(), ours().unwrap());
     let flags = rustix::mount::MountFlags::empty();
     rustix::mount::mount(&left.path, at.path(), "ext4", flags, None).unwrap();
     signal(pid);
     child.wait().unwrap();
-    wait_until("the end of all processes", || scene.living().is_empty());
+    wait_until("the end of all processes", || scene.processes().is_empty());
     assert_eq!(ours().as_ref(), Some(&left), "the mount keeps the loop");
     let place = scene.path("place");
     let words = ["run", "dirops", "--set", "files=9", "--on", ".", "--out", "../out/r"];
-    let said = Command::new(PROGRAM).args(words).current_dir(&place).output().unwrap();
-    assert!(stderr(&said).contains("clean up with: fsdyno doctor --clean"), "{}", stderr(&said));
+    let noted = Command::new(PROGRAM).args(words).current_dir(&place).output().unwrap();
+    assert!(stderr(&noted).contains("clean up with: fsdyno doctor --clean"), "{}", stderr(&noted));
     let cleaned = doctor_cleans(&place);
     assert_eq!(code(&cleaned), 0, "{}", stderr(&cleaned));
     let mount = format!("removed the mount {}, of process {pid}", at.path().display());
     assert!(stderr(&cleaned).contains(&mount), "{}", stderr(&cleaned));
     wait_until("the end of the loop", || ours().is_none());
-    scene.same("cleaning");
+    scene.assert_unchanged("cleaning");
 }
 
 #[test]
@@ -229,7 +232,7 @@ fn a_kill_leaves_nothing_of_a_run_in_the_lab() {
     }
     let mut scene = Scene::new("lab");
     for _ in 0..times(2, 60) {
-        let told = scene.kill(&["--fs", "ext4", "--set", "files=5000"], 8000);
-        scene.same(&told);
+        let description = scene.kill(&["--fs", "ext4", "--set", "files=5000"], 8000);
+        scene.assert_unchanged(&description);
     }
 }

@@ -1,7 +1,7 @@
-//! Runs on directories of file systems that are unlike others: a program in user space serves them, which cannot
-//! remove an open file and renames it until it is closed, as NFS does; or they have several devices (btrfs).
+//! Runs on directories of unusual file systems: those of a FUSE program that cannot remove an open file and renames it
+//! until it is closed, as NFS does, and those on several devices (btrfs).
 
-#![allow(clippy::unwrap_used, reason = "a test ends where something is not as it should be")]
+#![allow(clippy::unwrap_used, reason = "a test panics if a result is not as expected")]
 
 #[path = "../../media/tests/bench/mod.rs"]
 mod bench;
@@ -21,17 +21,17 @@ struct Mounted {
 impl Mounted {
     /// Mounts with a command whose last two arguments are the directory and the mount point.
     fn new(program: &str, more: &[&str]) -> Option<Mounted> {
-        let it = Mounted { folder: tempfile::tempdir().unwrap() };
-        std::fs::create_dir(it.source()).unwrap();
-        std::fs::create_dir(it.at()).unwrap();
+        let mounted = Mounted { folder: tempfile::tempdir().unwrap() };
+        std::fs::create_dir(mounted.source()).unwrap();
+        std::fs::create_dir(mounted.at()).unwrap();
         let source = match program {
-            "sshfs" => format!("localhost:{}", it.source().display()),
-            _ => it.source().display().to_string(),
+            "sshfs" => format!("localhost:{}", mounted.source().display()),
+            _ => mounted.source().display().to_string(),
         };
         let mut command = Command::new(program);
-        command.args(more).arg(source).arg(it.at()).stdin(Stdio::null());
+        command.args(more).arg(source).arg(mounted.at()).stdin(Stdio::null());
         match command.output() {
-            Ok(output) if output.status.success() => Some(it),
+            Ok(output) if output.status.success() => Some(mounted),
             Ok(output) => skipped(&stderr(&output)),
             Err(error) => skipped(&format!("{program}: {error}; apt-get install {program}")),
         }
@@ -61,7 +61,7 @@ fn skipped<T>(why: &str) -> Option<T> {
     None
 }
 
-/// A program in the place of ssh: sshfs talks to the SFTP server of this host, with no daemon in between.
+/// Writes a stand-in for ssh that connects sshfs directly to the SFTP server of this host.
 fn sftp_server(folder: &Path) -> Option<String> {
     let known = ["/usr/lib/openssh/sftp-server", "/usr/libexec/openssh/sftp-server"];
     let Some(server) = known.iter().find(|path| Path::new(path).exists()) else {
@@ -74,7 +74,7 @@ fn sftp_server(folder: &Path) -> Option<String> {
     Some(format!("ssh_command={}", path.display()))
 }
 
-/// Each workload here ends well, and nothing stays behind.
+/// Asserts that each workload succeeds and leaves nothing.
 fn runs_on(mounted: &Mounted) {
     let words = format!(
         "run dirops postmark --set dirops.files=30 --set postmark.number=30 --set postmark.transactions=50 --on {} --out {}",
@@ -119,8 +119,8 @@ fn leftovers_of_a_killed_run_are_found_and_removed() {
         .stdout(Stdio::null())
         .spawn()
         .unwrap();
-    let begun = || ours(&mounted.at()).iter().any(|it| it.join("root").exists());
-    wait_until("the run's directory", begun);
+    let has_begun = || ours(&mounted.at()).iter().any(|it| it.join("root").exists());
+    wait_until("the run's directory", has_begun);
     child.kill().unwrap();
     child.wait().unwrap();
     let words = format!("doctor --clean {}", mounted.at().display());
@@ -131,9 +131,8 @@ fn leftovers_of_a_killed_run_are_found_and_removed() {
     });
 }
 
-/// The device of a trial in a directory: the source of its mount, and whether each phase's data has
-/// left the cache of every device.
-fn is_durable(directory: &Path, source: &str) {
+/// Asserts that a trial in a directory has this device as its source, and that each phase has a durable time.
+fn assert_durable(directory: &Path, source: &str) {
     let out = tempfile::tempdir().unwrap();
     let words = format!("run dirops --set files=300 --on {} --out r", directory.display());
     let output = run(out.path(), &words);
@@ -158,12 +157,12 @@ fn the_devices_of_a_btrfs_are_found_and_shown_to_be_flushed() {
     let (one, _) = bench.device(160);
     tool("mkfs.btrfs", &["-q", &one]);
     let at = bench.mount(&one, &[]);
-    is_durable(&at, &one);
+    assert_durable(&at, &one);
     let subvolume = at.join("subvolume");
     tool("btrfs", &["-q", "subvolume", "create", &subvolume.to_string_lossy()]);
-    is_durable(&subvolume, &one);
+    assert_durable(&subvolume, &one);
     let ((first, _), (second, _)) = (bench.device(160), bench.device(160));
     tool("mkfs.btrfs", &["-q", "-d", "raid1", "-m", "raid1", &first, &second]);
     let at = bench.mount(&first, &[]);
-    is_durable(&at, &first);
+    assert_durable(&at, &first);
 }

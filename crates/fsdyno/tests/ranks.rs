@@ -1,6 +1,6 @@
 //! Several processes that share a trial, on this machine: started by a script, and by the launchers that are installed.
 
-#![allow(clippy::unwrap_used, reason = "a test ends where something is not as it should be")]
+#![allow(clippy::unwrap_used, reason = "a test panics if a result is not as expected")]
 
 mod common;
 
@@ -34,7 +34,7 @@ fn ranks_share_a_directory_and_every_file_is_made_seen_and_removed() {
 }
 
 #[test]
-fn ranks_with_directories_of_their_own_work_on_each_others() {
+fn ranks_with_their_own_directories_work_on_those_of_others() {
     let place = Place::new();
     let words = place.words("tarball --set files=200 --own --shift 1");
     let outputs = wait(start(place.out.path(), 3, &words));
@@ -43,11 +43,11 @@ fn ranks_with_directories_of_their_own_work_on_each_others() {
     assert_eq!(place.rows().len(), 6);
 }
 
-/// The sum of a column of `show ranks` over the ranks of a phase.
+/// Returns the sum of a column of `show ranks` over the ranks of a phase.
 fn sum_of(shown: &str, phase: &str, column: &str) -> u64 {
     let mut lines = shown.lines();
     let heads: Vec<&str> = lines.next().unwrap().split(',').collect();
-    // Counted from the end: before the phase comes a label, which may have commas.
+    // Columns are counted from the end: the label before the phase may have commas.
     let at = |head: &str| heads.iter().rev().position(|one| *one == head).unwrap();
     let rows = lines.map(|line| line.rsplit(',').collect::<Vec<_>>());
     let of_phase = rows.filter(|row| row[at("phase")] == phase);
@@ -55,7 +55,7 @@ fn sum_of(shown: &str, phase: &str, column: &str) -> u64 {
 }
 
 #[test]
-fn after_a_stonewall_all_ranks_have_made_as_many_files_and_every_count_agrees() {
+fn after_a_stonewall_all_ranks_have_made_equally_many_files_and_every_count_agrees() {
     let place = Place::new();
     let words = "dirops --set files=3000000 --set stat=yes --threads 2 --stonewall 0.2 --shift 1";
     let outputs = wait(start(place.out.path(), 3, &place.words(words)));
@@ -100,7 +100,7 @@ fn a_stonewall_ends_a_phase_of_other_workloads_and_the_rest_works_on_what_was_do
         let shares = if words.contains("--threads 2") { 6 } else { 3 };
         assert_eq!(wall["unit"], unit, "{words}");
         assert!(0 < fewest && fewest <= most && items <= all, "{words}: {wall}");
-        // No share had less to do.
+        // Every share did the same amount of work.
         assert_eq!(all, shares * most, "{words}: {wall}");
         let limited = trial["measured"]["phases"].as_array().unwrap();
         let limited = limited.iter().map(|phase| !phase["limit_ns"].is_null());
@@ -109,7 +109,7 @@ fn a_stonewall_ends_a_phase_of_other_workloads_and_the_rest_works_on_what_was_do
 }
 
 #[test]
-fn a_phase_is_durable_where_that_is_known_and_else_a_note_says_why_not() {
+fn a_phase_has_a_durable_time_or_a_note_gives_the_reason() {
     let memory = Path::new("/dev/shm");
     let mut on = vec![tempfile::tempdir().unwrap()];
     on.extend(tempfile::tempdir_in(memory));
@@ -137,7 +137,7 @@ fn a_phase_is_durable_where_that_is_known_and_else_a_note_says_why_not() {
 }
 
 #[test]
-fn what_ranks_cannot_share_is_refused_before_anything_is_done() {
+fn work_that_ranks_cannot_share_is_refused_before_any_work() {
     let place = Place::new();
     let refused = |words: &str| {
         let output = start_one(place.out.path(), 0, 2, &place.words(words)).wait_with_output();
@@ -183,8 +183,8 @@ fn a_rank_that_is_killed_ends_the_run_with_its_name_and_nothing_is_left() {
     kill_process(worker, Signal::KILL).unwrap();
     let outputs = wait(children);
     assert_eq!(code(&outputs[0]), 4, "{}", stderr(&outputs[0]));
-    let said = stdout(&outputs[0]) + &stderr(&outputs[0]);
-    assert!(said.contains("rank 2") && said.contains("signal 9"), "{said}");
+    let printed = stdout(&outputs[0]) + &stderr(&outputs[0]);
+    assert!(printed.contains("rank 2") && printed.contains("signal 9"), "{printed}");
     assert!(is_empty(place.on.path()));
 }
 
@@ -197,9 +197,12 @@ fn a_worker_that_is_stopped_ends_the_run_and_its_own_process_and_is_named() {
     kill_process(worker, Signal::STOP).unwrap();
     let outputs = wait(children);
     assert_eq!(code(&outputs[0]), 4, "{}", stderr(&outputs[0]));
-    let said = stdout(&outputs[0]) + &stderr(&outputs[0]);
-    let said = said.split_whitespace().collect::<Vec<_>>().join(" ");
-    assert!(said.contains("rank 2 on") && said.contains("no sign of life for 10 s"), "{said}");
+    let printed = stdout(&outputs[0]) + &stderr(&outputs[0]);
+    let printed = printed.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(
+        printed.contains("rank 2 on") && printed.contains("no sign of life for 10 s"),
+        "{printed}"
+    );
     assert!(outputs[1..].iter().all(|output| output.status.success()));
     assert!(is_empty(place.on.path()) && has_ended(worker));
 }
@@ -213,8 +216,8 @@ fn a_rank_whose_own_process_is_killed_ends_the_run_with_its_name() {
     children[2].kill().unwrap();
     let outputs = wait(children);
     assert_eq!(code(&outputs[0]), 4, "{}", stderr(&outputs[0]));
-    let said = stdout(&outputs[0]) + &stderr(&outputs[0]);
-    assert!(said.contains("rank 2") && said.contains("was lost"), "{said}");
+    let printed = stdout(&outputs[0]) + &stderr(&outputs[0]);
+    assert!(printed.contains("rank 2") && printed.contains("was lost"), "{printed}");
     assert!(outputs[1].status.success() && stderr(&outputs[1]).is_empty());
     assert!(is_empty(place.on.path()));
     assert!(has_ended(worker));
@@ -226,14 +229,17 @@ fn a_killed_rank_0_ends_the_others_with_one_message_and_nothing_is_left() {
     let mut children = start(place.out.path(), 4, &place.words(LONG));
     let workers: Vec<Pid> = children.iter().map(worker_of).collect();
     wait_for_files(place.on.path());
-    // It is not waited for before the others have ended, as by a launcher that is slow.
+    // The test waits for it only after the others have ended, as a slow launcher does.
     children[0].kill().unwrap();
     children.rotate_left(1);
     let outputs = wait(children);
-    let said: Vec<String> =
-        outputs[..3].iter().map(stderr).filter(|said| !said.is_empty()).collect();
-    assert_eq!(said.len(), 1, "{said:?}");
-    assert!(said[0].contains("rank 0 on") && said[0].contains("is removed"), "{said:?}");
+    let messages: Vec<String> =
+        outputs[..3].iter().map(stderr).filter(|message| !message.is_empty()).collect();
+    assert_eq!(messages.len(), 1, "{messages:?}");
+    assert!(
+        messages[0].contains("rank 0 on") && messages[0].contains("is removed"),
+        "{messages:?}"
+    );
     assert!(outputs[..3].iter().all(|output| code(output) == 4));
     assert!(is_empty(place.on.path()));
     assert!(workers.into_iter().all(has_ended));
@@ -254,19 +260,19 @@ fn a_signal_to_all_ends_the_run_and_nothing_is_left() {
 }
 
 #[test]
-fn a_rank_that_comes_twice_ends_the_run() {
+fn a_rank_that_connects_twice_ends_the_run() {
     let place = Place::new();
     let words = place.words("dirops --set files=100");
     let mut children: Vec<Child> =
         [0, 1, 1].iter().map(|rank| start_one(place.out.path(), *rank, 3, &words)).collect();
     let first = children.remove(0).wait_with_output().unwrap();
     assert_eq!(code(&first), 4, "{}", stderr(&first));
-    assert!(stderr(&first).contains("rank 1 came twice"), "{}", stderr(&first));
+    assert!(stderr(&first).contains("rank 1 connected twice"), "{}", stderr(&first));
     wait(children);
     assert!(is_empty(place.on.path()));
 }
 
-/// Processes that have this word in their arguments.
+/// Returns the number of processes that have this word in their arguments.
 fn with_argument(word: &str) -> usize {
     let processes = std::fs::read_dir("/proc").unwrap().flatten();
     let lines = processes.map(|one| std::fs::read(one.path().join("cmdline")).unwrap_or_default());
@@ -296,8 +302,11 @@ fn a_host_that_cannot_be_reached_ends_all_and_is_named() {
     let (child, _) = start_over_ssh(&place, "dirops --set files=100 --hosts a,lost7,slow8");
     let output = child.wait_with_output().unwrap();
     assert_eq!(code(&output), 4, "{}", stderr(&output));
-    let said = stderr(&output);
-    assert!(said.contains("rank 1 on lost7") && said.contains("No route to host"), "{said}");
+    let printed = stderr(&output);
+    assert!(
+        printed.contains("rank 1 on lost7") && printed.contains("No route to host"),
+        "{printed}"
+    );
     assert!(is_empty(place.on.path()));
     assert_eq!(with_argument(&place.on.path().display().to_string()), 0);
     assert_eq!(with_argument(&place.out.path().display().to_string()), 0);
@@ -316,7 +325,7 @@ fn a_signal_ends_the_ranks_on_all_hosts() {
 }
 
 #[test]
-fn what_is_no_host_is_refused_before_ssh_is_started() {
+fn invalid_host_names_are_refused_before_ssh_is_started() {
     for hosts in ["a,-oProxyCommand=id", "a,b;id", "a,,b", "root@-x", "a,b@c@d"] {
         let place = Place::new();
         let (child, log) = start_over_ssh(&place, &format!("dirops --hosts={hosts}"));
@@ -332,7 +341,7 @@ fn what_is_no_host_is_refused_before_ssh_is_started() {
     assert!(!log.exists());
 }
 
-/// The mpiexec of an implementation of MPI, if it is installed; else says past the harness that it is not.
+/// Returns the mpiexec of an MPI implementation; if it is not installed, prints that, bypassing the test harness.
 fn launcher(name: &str, more: &[&str]) -> Option<Command> {
     let program = format!("mpiexec.{name}");
     let found = Command::new(&program).arg("--version").output().is_ok();

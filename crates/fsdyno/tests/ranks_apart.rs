@@ -1,6 +1,6 @@
-//! Processes that share a trial and are apart as on several hosts: with another clock, and on a network that fails.
+//! Processes that share a trial as if on several hosts: with another clock, and on a network that fails.
 
-#![allow(clippy::unwrap_used, reason = "a test ends where something is not as it should be")]
+#![allow(clippy::unwrap_used, reason = "a test panics if a result is not as expected")]
 
 mod common;
 
@@ -15,8 +15,8 @@ use serde_json::Value;
 const AHEAD: i64 = 1_000_000;
 
 fn can_unshare(what: &[&str]) -> bool {
-    let tried = Command::new("unshare").args(what).arg("true").stderr(Stdio::null()).status();
-    let can = tried.is_ok_and(|status| status.success());
+    let result = Command::new("unshare").args(what).arg("true").stderr(Stdio::null()).status();
+    let can = result.is_ok_and(|status| status.success());
     if !can {
         skipped(&format!("'unshare {}' is not possible here", what.join(" ")));
     }
@@ -24,7 +24,7 @@ fn can_unshare(what: &[&str]) -> bool {
 }
 
 #[test]
-fn a_rank_with_another_clock_is_measured_and_all_times_are_by_that_of_rank_0() {
+fn the_clock_of_a_rank_is_measured_and_all_times_are_by_the_clock_of_rank_0() {
     let ahead = AHEAD.to_string();
     let apart =
         ["--time", "--monotonic", &ahead, "--boottime", &ahead, "--fork", "--kill-child", "--"];
@@ -33,13 +33,13 @@ fn a_rank_with_another_clock_is_measured_and_all_times_are_by_that_of_rank_0() {
     }
     let (on, out) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let start = |rank: u32| {
-        // The variables and the folder of the tests' runs.
-        let usual = fsdyno(out.path());
+        // The environment and the folder of the tests' usual runs.
+        let template = fsdyno(out.path());
         let mut command = Command::new(if rank == 2 { "unshare" } else { PROGRAM });
         if rank == 2 {
             command.args(apart).arg(PROGRAM);
         }
-        for (name, value) in usual.get_envs() {
+        for (name, value) in template.get_envs() {
             value.map(|value| command.env(name, value));
         }
         command.args(["run", "dirops", "--set", "files=900", "--ranks", "--out", "r", "--on"]);
@@ -55,13 +55,16 @@ fn a_rank_with_another_clock_is_measured_and_all_times_are_by_that_of_rank_0() {
     }
     let trial = records(&out.path().join("r")).remove(0);
     for phase in trial["measured"]["ranks"]["phases"].as_array().unwrap() {
-        let of = |rank: usize, key: &str| phase["ranks"][rank][key].as_i64().unwrap();
+        let value_of = |rank: usize, key: &str| phase["ranks"][rank][key].as_i64().unwrap();
         for rank in [0, 1] {
-            assert_eq!([of(rank, "clock_offset_ns"), of(rank, "clock_uncertainty_ns")], [0, 0]);
+            assert_eq!(
+                [value_of(rank, "clock_offset_ns"), value_of(rank, "clock_uncertainty_ns")],
+                [0, 0]
+            );
         }
-        let uncertainty = of(2, "clock_uncertainty_ns");
-        let wrong = of(2, "clock_offset_ns") - AHEAD * 1_000_000_000;
-        assert!(0 < uncertainty && wrong.abs() <= uncertainty, "{wrong} ± {uncertainty}");
+        let uncertainty = value_of(2, "clock_uncertainty_ns");
+        let error = value_of(2, "clock_offset_ns") - AHEAD * 1_000_000_000;
+        assert!(0 < uncertainty && error.abs() <= uncertainty, "{error} ± {uncertainty}");
         // A time by the wrong clock would be off by days.
         for key in ["skew_ns", "last_done_ns"] {
             assert!(phase[key].as_i64().unwrap() < 600_000_000_000, "{phase}");
@@ -74,7 +77,7 @@ fn is_empty(folder: &Path) -> bool {
     std::fs::read_dir(folder).unwrap().count() == 0
 }
 
-/// Two ranks, each in a network namespace of its own, whose link is cut while they work; then the end of each.
+/// A script of two ranks in separate network namespaces, whose link is cut while they work. It prints their exit codes.
 const CUT: &str = r#"
 unshare --net sleep 300 & peer=$!
 trap 'kill $peer' EXIT
@@ -99,17 +102,17 @@ wait $second || echo "second $?"
 #[test]
 fn when_the_network_fails_both_sides_end_and_name_the_other_and_nothing_is_left() {
     if !full() {
-        skipped("half a minute of waiting; FSDYNO_TEST=full runs it");
+        skipped("it waits for half a minute; FSDYNO_TEST=full runs it");
         return;
     }
     if !can_unshare(&["--net"]) {
         return;
     }
     let (on, out) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
-    let usual = fsdyno(out.path());
+    let template = fsdyno(out.path());
     let mut command = Command::new("timeout");
     command.args(["200", "unshare", "--net", "sh", "-euc", CUT, "sh", PROGRAM, "run", "dirops"]);
-    for (name, value) in usual.get_envs() {
+    for (name, value) in template.get_envs() {
         value.map(|value| command.env(name, value));
     }
     command.args(["--set", "files=3000000", "--ranks", "--out", "r", "--on"]).arg(on.path());
@@ -122,8 +125,12 @@ fn when_the_network_fails_both_sides_end_and_name_the_other_and_nothing_is_left(
     };
     let [first, second] =
         ["first", "second"].map(|who| text(&format!("{who}.out")) + &text(&format!("{who}.err")));
-    let said = stdout(&output);
-    assert!(said.ends_with("first 4\nsecond 4\n"), "{said} {}: {first}; {second}", stderr(&output));
+    let exit_codes = stdout(&output);
+    assert!(
+        exit_codes.ends_with("first 4\nsecond 4\n"),
+        "{exit_codes} {}: {first}; {second}",
+        stderr(&output)
+    );
     assert!(first.contains("rank 1 on") && first.contains("no sign of life for 10 s"), "{first}");
     assert!(second.contains("rank 0 on") && second.contains("network is down"), "{second}");
     assert!(begin.elapsed() < Duration::from_secs(150));

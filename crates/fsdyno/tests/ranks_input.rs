@@ -1,6 +1,6 @@
 //! Workloads with an input file, and with a tree that the first phase finds, shared by several processes.
 
-#![allow(clippy::unwrap_used, reason = "a test ends where something is not as it should be")]
+#![allow(clippy::unwrap_used, reason = "a test panics if a result is not as expected")]
 
 mod common;
 
@@ -18,7 +18,7 @@ use fsdyno_trace::{At, Builder, Call, Item, Name, Target, XattrName};
 use rustix::process::{Signal, kill_process};
 use serde_json::Value;
 
-/// A place with the recording it.trace of a script, made in a folder that has the file `old`.
+/// Returns folders with it.trace, the recording of a script in a folder that has the file `old`.
 fn with_recording(script: &str) -> Place {
     let place = Place::new();
     let on = place.out.path().join("recorded");
@@ -30,14 +30,14 @@ fn with_recording(script: &str) -> Place {
     place
 }
 
-/// A place with a trace that was made by hand.
+/// Returns folders with a trace as it.trace.
 fn with_trace(trace: &Builder) -> Place {
     let place = Place::new();
     fs::write(place.out.path().join("it.trace"), trace.finish().unwrap()).unwrap();
     place
 }
 
-/// Two processes at once, in one directory, on a file that was there.
+/// A script of two concurrent processes in one directory that read an existing file.
 const SCRIPT: &str = "mkdir d; (cat old >d/a; cat d/a >d/b) & (echo two >d/c; mv d/c d/e) & wait; \
                       ln d/a d/hard; rm d/b old";
 
@@ -73,7 +73,7 @@ fn assert_replayed_by_three(place: &Place) {
 }
 
 #[test]
-fn each_rank_replays_the_recording_of_rank_0_whatever_file_its_own_command_names() {
+fn each_rank_replays_the_recording_of_rank_0_regardless_of_its_own_arguments() {
     let place = with_recording(SCRIPT);
     let other = with_recording("mkdir x y z");
     let words = |trace: &str| place.words(&format!("replay --set trace={trace} --own"));
@@ -100,10 +100,10 @@ fn hosts_need_not_have_the_recording() {
     assert_replayed_by_three(&place);
 }
 
-/// Returns false, and says so, if PID namespaces cannot be made here.
+/// Returns true if PID namespaces can be made here; otherwise prints the reason.
 fn can_be_apart() -> bool {
-    let tried = Command::new("unshare").args(APART).arg("true").stderr(Stdio::null()).status();
-    let can = tried.is_ok_and(|status| status.success());
+    let result = Command::new("unshare").args(APART).arg("true").stderr(Stdio::null()).status();
+    let can = result.is_ok_and(|status| status.success());
     if !can {
         skipped("'unshare --pid' is not possible here");
     }
@@ -116,8 +116,8 @@ const APART: [&str; 3] = ["--pid", "--fork", "--kill-child"];
 /// /proc there. They store files in `tmp`.
 fn start_apart(place: &Place, words: &str, tmp: &Path) -> Vec<Child> {
     let mut both = Command::new("unshare");
-    let usual = fsdyno(place.out.path());
-    for (name, value) in usual.get_envs() {
+    let template = fsdyno(place.out.path());
+    for (name, value) in template.get_envs() {
         value.map(|value| both.env(name, value));
     }
     let script =
@@ -163,7 +163,7 @@ fn a_rank_that_cannot_open_the_file_of_rank_0_receives_it() {
 }
 
 #[test]
-fn a_rank_that_cannot_store_the_file_is_named_before_anything_is_done() {
+fn a_rank_that_cannot_store_the_file_is_named_before_any_work() {
     if !can_be_apart() {
         return;
     }
@@ -172,25 +172,25 @@ fn a_rank_that_cannot_store_the_file_is_named_before_anything_is_done() {
     let words = place.words(ARCHIVE);
     let outputs = wait(start_apart(&place, &words, Path::new("/no-such-folder")));
     assert_eq!(code(&outputs[0]), 4, "{}", stderr(&outputs[0]));
-    let said = stderr(&outputs[0]) + &stdout(&outputs[0]);
-    let said = said.split_whitespace().collect::<Vec<_>>().join(" ");
-    assert!(said.contains("rank 1 on"), "{said}");
-    assert!(said.contains("the input file cannot be stored in '/no-such-folder'"), "{said}");
+    let printed = stderr(&outputs[0]) + &stdout(&outputs[0]);
+    let printed = printed.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(printed.contains("rank 1 on"), "{printed}");
+    assert!(printed.contains("the input file cannot be stored in '/no-such-folder'"), "{printed}");
     assert_eq!(the_trial(&place)["measured"]["phases"], serde_json::json!([]));
     assert!(is_empty(place.on.path()));
-    // On the host of rank 0 nothing is stored.
-    let near = Place::new();
-    write_sources(&near);
-    let mut children = vec![start_one(near.out.path(), 0, 2, &near.words(ARCHIVE))];
-    let mut second = fsdyno(near.out.path());
-    second.args(near.words(ARCHIVE).split_whitespace()).env("TMPDIR", "/no-such-folder");
+    // A rank on the host of rank 0 does not store the file.
+    let same_host = Place::new();
+    write_sources(&same_host);
+    let mut children = vec![start_one(same_host.out.path(), 0, 2, &same_host.words(ARCHIVE))];
+    let mut second = fsdyno(same_host.out.path());
+    second.args(same_host.words(ARCHIVE).split_whitespace()).env("TMPDIR", "/no-such-folder");
     second.env("FSDYNO_RANK", "1").env("FSDYNO_RANKS", "2").env("FSDYNO_RUN", "test");
     children.push(second.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap());
     let outputs = wait(children);
     assert!(outputs.iter().all(|it| it.status.success()), "{}", stderr(&outputs[0]));
 }
 
-/// A trace in which `old` has no attribute, although one was set: a result that no file system repeats.
+/// Returns folders with a trace in which `old` has no attribute although one was set, which no file system can repeat.
 fn differing(file_system: &str) -> Place {
     let mut trace = Builder::new();
     if let Some(Item::Root(root)) = trace.items().first_mut() {
@@ -221,9 +221,15 @@ fn a_result_other_than_the_recorded_one_fails_the_trial_on_the_recordings_file_s
     let same = differing(mount.split(' ').next().unwrap());
     let outputs = wait(start(same.out.path(), 3, &same.words(words)));
     assert_eq!(code(&outputs[0]), 4, "{}", stderr(&outputs[0]));
-    let said = the_trial(&same)["reason"].to_string();
-    assert!(said.contains("rank 0 on ") && said.contains("; 2 other ranks have such"), "{said}");
-    assert!(said.contains("1 replayed calls returned a result other than the recorded"), "{said}");
+    let printed = the_trial(&same)["reason"].to_string();
+    assert!(
+        printed.contains("rank 0 on ") && printed.contains("; 2 other ranks have such"),
+        "{printed}"
+    );
+    assert!(
+        printed.contains("1 replayed calls returned a result other than the recorded"),
+        "{printed}"
+    );
     assert!(is_empty(same.on.path()));
 }
 
@@ -244,20 +250,20 @@ fn a_rank_that_is_killed_during_a_replay_ends_the_run_with_its_name_and_nothing_
     let below = |folder: &Path| fs::read_dir(folder).into_iter().flatten().flatten();
     wait_until("each rank has made its file", || {
         let trials = below(place.on.path()).flat_map(|trial| below(&trial.path().join("root")));
-        // In the directory of a rank is that of the recording's root.
+        // The directory of a rank contains that of the recording's root.
         let roots = trials.flat_map(|rank| below(&rank.path()));
         roots.filter(|root| root.path().join("made").exists()).count() == 3
     });
     kill_process(workers[1], Signal::KILL).unwrap();
     let outputs = wait(children);
     assert_eq!(code(&outputs[0]), 4, "{}", stderr(&outputs[0]));
-    let said = the_trial(&place)["reason"].to_string();
-    assert!(said.contains("rank 1 on") && said.contains("signal 9"), "{said}");
+    let printed = the_trial(&place)["reason"].to_string();
+    assert!(printed.contains("rank 1 on") && printed.contains("signal 9"), "{printed}");
     assert!(is_empty(place.on.path()) && workers.into_iter().all(has_ended));
 }
 
 #[test]
-fn what_ranks_cannot_do_with_a_tree_or_a_recording_is_refused() {
+fn unsupported_uses_of_a_tree_or_a_recording_by_ranks_are_refused() {
     let mut trace = Builder::new();
     trace.dir(Builder::ROOT, "d");
     let first = trace.create(Builder::MAIN, Builder::ROOT, "a", 1).1;

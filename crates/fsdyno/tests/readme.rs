@@ -1,5 +1,5 @@
 //! Each command of the README can be repeated.
-#![allow(clippy::unwrap_used, reason = "a test ends where something is not as it should be")]
+#![allow(clippy::unwrap_used, reason = "a test panics if a result is not as expected")]
 
 mod common;
 
@@ -83,7 +83,7 @@ fn readme() -> String {
     std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../README.md")).unwrap()
 }
 
-/// The commands of the README, without `fsdyno` and what follows as a comment.
+/// Returns the commands of the README, without `fsdyno`.
 fn commands(readme: &str) -> Vec<&str> {
     let lines = readme.lines().filter_map(|line| line.strip_prefix("    "));
     let commands = lines.map(|line| line.strip_prefix("sudo ").unwrap_or(line));
@@ -100,7 +100,7 @@ fn each_command_of_the_readme_succeeds_a_second_time() {
     let readme = readme();
     let commands = commands(&readme);
     assert!(commands.len() > 10, "{commands:?}");
-    let here = |needs| match needs {
+    let is_possible = |needs| match needs {
         Nothing => true,
         Mounts => can_mount(),
         Lab => can_run_the_lab(),
@@ -109,7 +109,7 @@ fn each_command_of_the_readme_succeeds_a_second_time() {
         let known = SMALL.iter().filter(|(begin, ..)| command.starts_with(begin));
         let longest = known.max_by_key(|(begin, ..)| begin.len());
         let (_, needs, small) = longest.unwrap_or_else(|| panic!("no small variant of: {command}"));
-        if !here(*needs) {
+        if !is_possible(*needs) {
             continue;
         }
         for time in ["the first time", "the second time"] {
@@ -126,7 +126,7 @@ fn each_command_of_the_readme_succeeds_a_second_time() {
     }
 }
 
-/// The blocks of output in the README, each with the source that a comment before it names.
+/// Returns the blocks of output in the README, each with the source that the preceding comment names.
 fn quoted(readme: &str) -> Vec<(&str, &str)> {
     let parts = readme.split("<!-- from: ").skip(1);
     parts
@@ -156,7 +156,7 @@ fn output_in_the_readme_is_that_of_the_results_in_the_repository() {
     }
 }
 
-/// Statements of the README, each with a document and the words there that it is made from.
+/// Statements of the README, each with a document and the text there that supports it.
 const FACTS: &[(&str, &str, &str)] = &[
     ("48.6 deliveries/s", "docs/crash-cost.md", "| ext4 | 48.6 deliveries/s | 50 | 0 |"),
     (

@@ -1,7 +1,8 @@
-//! Shared file systems of this host (GlusterFS, MooseFS, sshfs), each mounted four times in namespaces of its own by the
-//! example of the documents, with eight ranks that MPICH starts. With FSDYNO_TEST=full, as root, where they are installed.
+//! Shared file systems of this host (GlusterFS, MooseFS, sshfs), each mounted four times in separate namespaces by the
+//! example of the documents, with eight ranks that MPICH starts. With FSDYNO_TEST=full, as root, where they are
+//! installed.
 
-#![allow(clippy::unwrap_used, reason = "a test ends where something is not as it should be")]
+#![allow(clippy::unwrap_used, reason = "a test panics if a result is not as expected")]
 
 mod common;
 
@@ -22,7 +23,7 @@ const MARK: &str = "FSDYNO_TEST_OF_SHARED";
 /// One file system at a time: together they would need more memory and time than a small machine has.
 static ONE: Mutex<()> = Mutex::new(());
 
-/// The programs of a file system, with their packages.
+/// Returns the programs of a file system, with their packages.
 fn programs(kind: &str) -> &'static [(&'static str, &'static str)] {
     match kind {
         "gluster" => &[("glusterd", "glusterfs-server"), ("glusterfs", "glusterfs-client")],
@@ -35,7 +36,7 @@ fn programs(kind: &str) -> &'static [(&'static str, &'static str)] {
     }
 }
 
-/// Takes the machine for a file system, or says why the test does not run.
+/// Reserves the machine for a test; otherwise prints why the test does not run.
 fn take(kind: &str) -> Option<MutexGuard<'static, ()>> {
     if !full() {
         skipped("a long test; FSDYNO_TEST=full runs it");
@@ -89,14 +90,14 @@ impl Place {
         output
     }
 
-    /// The only trial.
+    /// Returns the only trial.
     fn trial(&self) -> Value {
         let trials = records(&self.out.path().join("r"));
         assert_eq!(trials.len(), 1);
         trials[0].clone()
     }
 
-    /// The processes of the test on this host.
+    /// Returns the processes of the test on this host.
     fn processes(&self) -> Vec<String> {
         let word = format!("{MARK}={}", self.mark);
         let has_word = |folder: &Path| {
@@ -109,7 +110,7 @@ impl Place {
         names.filter_map(|folder| name(folder).ok()).map(|name| name.trim().into()).collect()
     }
 
-    /// Waits until no process is left; the mounts are in a namespace of these.
+    /// Waits until no process is left; the mounts end with the namespace of the processes.
     fn wait_for_the_end(&self) {
         wait_until(&format!("the end of {:?}", self.processes()), || self.processes().is_empty());
         let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap();
@@ -117,12 +118,12 @@ impl Place {
     }
 }
 
-/// A run of eight ranks in `r`.
+/// Returns the command of a run of eight ranks, with the result in `r`.
 fn ranks(words: &str) -> String {
     format!("mpiexec.mpich -n 8 '{EXAMPLE}/rank.sh' '{PROGRAM}' run {words} --out r --ranks")
 }
 
-/// Checks that all ranks saw what the others did, on four clients, and that every count is exact.
+/// Asserts that all ranks, on four clients, saw the changes of the others, and that every count is exact.
 fn check(trial: &Value, files: u64) {
     assert_eq!(trial["outcome"], "ok", "{}", trial["reason"]);
     let measured = &trial["measured"];
@@ -139,13 +140,15 @@ fn check(trial: &Value, files: u64) {
         let created = if phase["name"] == "create" { files } else { 0 };
         for view in views {
             assert_eq!(view["files"], created, "{phase}");
-            let wrong = ["missing", "extra", "wrong"].map(|key| view[key].as_u64().unwrap_or(0));
-            assert_eq!(wrong, [0; 3], "{phase}");
+            let differences =
+                ["missing", "extra", "wrong"].map(|key| view[key].as_u64().unwrap_or(0));
+            assert_eq!(differences, [0; 3], "{phase}");
         }
     }
 }
 
-/// Files that one client makes, the next looks up and a third removes; all four verify them.
+/// Runs a trial in which one client creates files, the next looks them up and a third removes them; all four verify
+/// them.
 fn shares(kind: &str) {
     let Some(_machine) = take(kind) else { return };
     let place = Place::new();
@@ -157,25 +160,25 @@ fn shares(kind: &str) {
 }
 
 #[test]
-fn on_gluster_each_client_sees_what_the_others_did() {
+fn on_gluster_each_client_sees_the_changes_of_the_others() {
     shares("gluster");
 }
 
 #[test]
-fn on_moosefs_each_client_sees_what_the_others_did() {
+fn on_moosefs_each_client_sees_the_changes_of_the_others() {
     shares("moosefs");
 }
 
 #[test]
-fn on_sshfs_each_client_sees_what_the_others_did() {
+fn on_sshfs_each_client_sees_the_changes_of_the_others() {
     shares("sshfs");
 }
 
-/// Long work of few files, so that its directory is removed at once.
+/// A long workload with few files, so that its directory is removed quickly.
 const LONG: &str = "churn --set files=400 --set directories=8 --set rate=400 --set ops=10000000";
 
-/// A long run, what is done once its ranks churn (the phase before makes no file whose name ends with 1), and a wait for
-/// its end, which comes much sooner if it comes.
+/// Returns a script that starts a long run, executes `then` once the ranks churn (the phase before makes no file whose
+/// name ends with 1), and waits for its end with a generous limit.
 fn disturbed(then: &str) -> String {
     format!(
         "{} & run=$!\n\
@@ -192,7 +195,7 @@ fn disturbed(then: &str) -> String {
 }
 
 #[test]
-fn killed_with_its_ranks_at_work_a_file_system_leaves_no_process_and_no_mount() {
+fn a_file_system_that_is_killed_during_a_run_leaves_no_process_and_no_mount() {
     let Some(_machine) = take("gluster") else { return };
     let place = Place::new();
     let mut child = place.start("gluster", &disturbed("touch working"));
@@ -206,52 +209,52 @@ fn killed_with_its_ranks_at_work_a_file_system_leaves_no_process_and_no_mount() 
     place.wait_for_the_end();
 }
 
-/// The end of a run on `kind` that is disturbed: its report, and whether its directory is removed.
+/// Disturbs a run on `kind`. Returns its output, and whether its directory is removed.
 fn ended(kind: &str, then: &str) -> Option<(String, bool)> {
     let _machine = take(kind)?;
     let place = Place::new();
     let output = place.run(kind, &disturbed(then));
-    let said = stdout(&output) + &stderr(&output);
-    assert_eq!(code(&output), 4, "{said}");
-    let said = said.split_whitespace().collect::<Vec<_>>().join(" ");
+    let printed = stdout(&output) + &stderr(&output);
+    assert_eq!(code(&output), 4, "{printed}");
+    let printed = printed.split_whitespace().collect::<Vec<_>>().join(" ");
     let removed = !stdout(&output).lines().any(|line| line.starts_with(".fsdyno-"));
-    Some((said, removed))
+    Some((printed, removed))
 }
 
-/// Reports whether a message has the error of a call on a FUSE mount whose daemon is gone: of one that was under way when
-/// that happened, or of a later one.
-fn is_gone(said: &str) -> bool {
+/// Returns true if a message has the error of a call on a FUSE mount whose daemon is gone, for a call in progress or a
+/// later one.
+fn is_gone(printed: &str) -> bool {
     ["Software caused connection abort", "Transport endpoint is not connected"]
         .iter()
-        .any(|error| said.contains(error))
+        .any(|error| printed.contains(error))
 }
 
 #[test]
 fn a_mount_whose_daemon_is_killed_ends_the_run_with_rank_call_and_error() {
-    let Some((said, removed)) = ended("gluster", "kill -9 $(daemon 1)") else { return };
-    let named = said.contains("rank 1 on localhost") || said.contains("rank 5 on localhost");
-    assert!(named && is_gone(&said), "{said}");
-    assert!(removed, "{said}");
+    let Some((printed, removed)) = ended("gluster", "kill -9 $(daemon 1)") else { return };
+    let named = printed.contains("rank 1 on localhost") || printed.contains("rank 5 on localhost");
+    assert!(named && is_gone(&printed), "{printed}");
+    assert!(removed, "{printed}");
 }
 
 #[test]
-fn without_the_mount_of_rank_0_the_run_says_what_remains_and_how_it_is_removed() {
-    let Some((said, removed)) = ended("sshfs", "kill -9 $(daemon 0)") else { return };
-    assert!(is_gone(&said), "{said}");
-    assert!(!removed && said.contains("fsdyno doctor --clean /run/shared/mnt.0"), "{said}");
+fn without_the_mount_of_rank_0_the_run_reports_what_remains_and_how_to_remove_it() {
+    let Some((printed, removed)) = ended("sshfs", "kill -9 $(daemon 0)") else { return };
+    assert!(is_gone(&printed), "{printed}");
+    assert!(!removed && printed.contains("fsdyno doctor --clean /run/shared/mnt.0"), "{printed}");
 }
 
 #[test]
 fn a_worker_that_is_stopped_ends_the_run_and_its_own_process_and_is_named() {
-    let Some((said, removed)) = ended("sshfs", "kill -STOP $(worker 3)") else { return };
-    assert!(said.contains("rank 3 on localhost"), "{said}");
-    assert!(said.contains("no sign of life for 10 s") && removed, "{said}");
+    let Some((printed, removed)) = ended("sshfs", "kill -STOP $(worker 3)") else { return };
+    assert!(printed.contains("rank 3 on localhost"), "{printed}");
+    assert!(printed.contains("no sign of life for 10 s") && removed, "{printed}");
 }
 
 #[test]
 fn a_mount_that_hangs_ends_the_run_after_two_minutes_and_a_rank_on_it_is_named() {
-    let Some((said, removed)) = ended("sshfs", "kill -STOP $(daemon 1)") else { return };
-    let named = said.contains("rank 1 on localhost") || said.contains("rank 5 on localhost");
-    assert!(named && said.contains("has completed nothing for 120 s"), "{said}");
-    assert!(removed, "{said}");
+    let Some((printed, removed)) = ended("sshfs", "kill -STOP $(daemon 1)") else { return };
+    let named = printed.contains("rank 1 on localhost") || printed.contains("rank 5 on localhost");
+    assert!(named && printed.contains("has completed nothing for 120 s"), "{printed}");
+    assert!(removed, "{printed}");
 }

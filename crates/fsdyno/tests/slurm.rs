@@ -1,7 +1,7 @@
-//! A cluster of Slurm with one node, made for the test: ranks started by srun, and the example of shards as a job array.
+//! A Slurm cluster with one node, made for the test: ranks started by srun, and the example of shards as a job array.
 //! With FSDYNO_TEST=full, as root, where Slurm and munge are installed.
 
-#![allow(clippy::unwrap_used, reason = "a test ends where something is not as it should be")]
+#![allow(clippy::unwrap_used, reason = "a test panics if a result is not as expected")]
 
 mod common;
 
@@ -31,7 +31,7 @@ fn can_run() -> bool {
     }
 }
 
-/// A cluster of this machine; its daemons end with it.
+/// A cluster on this machine; its daemons end when it is dropped.
 struct Cluster {
     folder: tempfile::TempDir,
     daemons: Vec<Child>,
@@ -91,11 +91,11 @@ impl Cluster {
         self.daemons.push(command.spawn().unwrap());
     }
 
-    fn wait(&self, so: impl Fn(&Cluster) -> bool) {
+    fn wait(&self, condition: impl Fn(&Cluster) -> bool) {
         let begin = Instant::now();
-        while !so(self) {
-            let said = |name: &str| fs::read_to_string(self.folder.path().join(name));
-            let logs = ["munged.out", "slurmctld.out", "slurmd.out"].map(|name| said(name).ok());
+        while !condition(self) {
+            let log = |name: &str| fs::read_to_string(self.folder.path().join(name));
+            let logs = ["munged.out", "slurmctld.out", "slurmd.out"].map(|name| log(name).ok());
             assert!(begin.elapsed() < Duration::from_secs(900), "the cluster: {logs:?}");
             std::thread::sleep(Duration::from_millis(100));
         }
@@ -104,7 +104,7 @@ impl Cluster {
 
 impl Drop for Cluster {
     fn drop(&mut self) {
-        // The node's daemon first, which ends its jobs.
+        // The node's daemon ends first, because it ends its jobs.
         for daemon in self.daemons.iter_mut().rev() {
             let pid = rustix::process::Pid::from_child(daemon);
             let _ = rustix::process::kill_process(pid, rustix::process::Signal::TERM);
@@ -189,7 +189,7 @@ fn the_example_of_shards_runs_as_a_job_array_and_equals_the_whole_run() {
     for name in ["share.sh", "merge.sh", "submit.sh"] {
         fs::copy(Path::new(EXAMPLE).join(name), at(name)).unwrap();
     }
-    // As the documents say: only the arguments of the run differ, and the memory of this node.
+    // As the documents describe, only the arguments of the run and the size of the array differ.
     let share = fs::read_to_string(at("share.sh")).unwrap();
     assert!(share.contains("--array=1-8"));
     fs::write(at("share.sh"), share.replace("--array=1-8", "--array=1-3")).unwrap();

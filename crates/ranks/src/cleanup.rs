@@ -66,13 +66,13 @@ fn remove(on: &Path, name: &str) -> String {
         {
             return format!("; '{}' is removed", path.display());
         }
-        let of_dead = leftovers(on).map(|all| all.into_iter().find(|one| one.path == path));
-        let ended = of_dead.and_then(|found| found.as_ref().map(clean).transpose());
-        let late = begin.elapsed() > LEAVE;
-        match ended {
+        let leftover = leftovers(on).map(|all| all.into_iter().find(|one| one.path == path));
+        let removed = leftover.and_then(|found| found.as_ref().map(clean).transpose());
+        let is_late = begin.elapsed() > LEAVE;
+        match removed {
             Ok(Some(())) => {}
-            Ok(None) if late => return remains(&path, on, None),
-            Err(error) if late => return remains(&path, on, Some(&error)),
+            Ok(None) if is_late => return remains(&path, on, None),
+            Err(error) if is_late => return remains(&path, on, Some(&error)),
             Ok(None) | Err(_) => std::thread::sleep(Duration::from_millis(50)),
         }
     }
@@ -119,27 +119,30 @@ mod tests {
     }
 
     #[test]
-    fn one_rank_removes_the_directory_and_the_others_say_nothing() {
+    fn one_rank_removes_the_directory_and_the_others_print_nothing() {
         let on = tempfile::tempdir().unwrap();
         let meeting = meeting();
         let name = format!(".fsdyno-{NO_PROCESS}-0123456789abcdef");
         std::fs::create_dir(on.path().join(&name)).unwrap();
-        let said: Vec<String> = std::thread::scope(|scope| {
+        let messages: Vec<String> = std::thread::scope(|scope| {
             let each = || scope.spawn(|| clean_up(&position(), &meeting, on.path(), Some(&name)));
             let all: Vec<_> = (0..5).map(|_| each()).collect();
             all.into_iter().filter_map(|one| one.join().unwrap()).collect()
         });
-        assert_eq!(said.len(), 1, "{said:?}");
-        assert!(said[0].contains("rank 0 on node7") && said[0].contains("is removed"), "{said:?}");
+        assert_eq!(messages.len(), 1, "{messages:?}");
+        assert!(
+            messages[0].contains("rank 0 on node7") && messages[0].contains("is removed"),
+            "{messages:?}"
+        );
         assert_eq!(std::fs::read_dir(on.path()).unwrap().count(), 0);
     }
 
     #[test]
-    fn what_a_process_of_another_host_may_still_use_stays_and_is_named() {
+    fn a_directory_that_another_host_may_still_use_is_kept_and_named() {
         let on = tempfile::tempdir().unwrap();
         let name = left(on.path(), "another");
-        let said = remove(on.path(), &name);
-        assert!(said.contains("remains") && said.contains("doctor --clean"), "{said}");
+        let messages = remove(on.path(), &name);
+        assert!(messages.contains("remains") && messages.contains("doctor --clean"), "{messages}");
         assert!(on.path().join(&name).join("root/d/f").exists());
     }
 

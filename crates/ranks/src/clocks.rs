@@ -51,7 +51,7 @@ impl Sample {
 }
 
 /// Returns true if a further exchange follows after this number of exchanges.
-pub fn goes_on(exchanges: usize, one_clock: bool, elapsed: Duration) -> bool {
+pub fn needs_exchange(exchanges: usize, one_clock: bool, elapsed: Duration) -> bool {
     match one_clock {
         true => exchanges < OF_ONE,
         false => exchanges < MIN_EXCHANGES || (exchanges < MAX_EXCHANGES && elapsed < ENOUGH),
@@ -112,8 +112,8 @@ impl Clock {
             return Offset { at: time, ..from };
         }
         // Between the two measurements a clock may have drifted away and returned.
-        let near = time.0.abs_diff(from.at.0).min(time.0.abs_diff(to.at.0));
-        let uncertainty = larger + Nanos((near as f64 * DRIFT) as u64);
+        let distance = time.0.abs_diff(from.at.0).min(time.0.abs_diff(to.at.0));
+        let uncertainty = larger + Nanos((distance as f64 * DRIFT) as u64);
         Offset { at: time, ahead: ahead.round() as i64, uncertainty }
     }
 
@@ -174,18 +174,23 @@ mod tests {
     }
 
     #[test]
-    fn another_clock_is_measured_until_the_time_is_over_and_the_own_one_twice() {
+    fn another_clock_is_measured_until_the_time_is_over_and_the_same_clock_twice() {
         let exchanges = |one_clock, elapsed| {
-            (0..).find(|done| !goes_on(*done, one_clock, Duration::from_millis(elapsed))).unwrap()
+            (0..)
+                .find(|done| !needs_exchange(*done, one_clock, Duration::from_millis(elapsed)))
+                .unwrap()
         };
         assert_eq!([exchanges(true, 0), exchanges(false, 0), exchanges(false, 60)], [2, 100, 12]);
     }
 
     #[test]
     fn the_identity_of_a_clock_is_the_boot_and_the_time_namespace() {
-        let own = identity().unwrap();
-        assert_eq!(own, identity().unwrap());
-        assert!(own.starts_with(&crate::meet::boot()) && own.contains("time"), "{own}");
+        let clock_identity = identity().unwrap();
+        assert_eq!(clock_identity, identity().unwrap());
+        assert!(
+            clock_identity.starts_with(&crate::meet::boot()) && clock_identity.contains("time"),
+            "{clock_identity}"
+        );
     }
 
     #[test]

@@ -126,8 +126,8 @@ fn by_variables(
     let rank = number(rank_name)?.unwrap_or(0);
     let ranks = ranks.or(given).ok_or_else(|| match kind {
         Kind::Kubernetes => format!(
-            "{rank_name} is set and {ranks_name} is not: a Kubernetes job does not tell its pods how many they \
-             are; give the number, such as --ranks 16"
+            "{rank_name} is set and {ranks_name} is not: a Kubernetes job does not pass the number of pods to \
+             its processes; give it, such as --ranks 16"
         ),
         _ => format!("{rank_name} is set and {ranks_name} is not; set both"),
     })?;
@@ -195,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn only_several_processes_of_an_mpi_launcher_are_meant_as_ranks() {
+    fn only_several_processes_of_an_mpi_launcher_are_ranks() {
         let started = |set: &[(&str, &str)]| {
             started_by_mpi(&|name: &str| {
                 set.iter().find(|(key, _)| *key == name).map(|(_, value)| value.to_string())
@@ -223,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn contradicting_variables_are_refused_with_what_would_be_right() {
+    fn contradicting_variables_are_refused_with_the_correction() {
         let error = |set: &[(&str, &str)], given| position(set, given).unwrap_err();
         assert!(error(&[("JOB_COMPLETION_INDEX", "1")], None).contains("--ranks 16"));
         let two = [("FSDYNO_RANK", "2"), ("FSDYNO_RANKS", "2")];

@@ -170,9 +170,9 @@ pub fn find(
 /// Returns the address and the secret that the user's environment sets.
 fn given() -> Result<Option<(String, u16, Secret)>, String> {
     let Ok(place) = std::env::var(MEET) else { return Ok(None) };
-    let wrong = || format!("{MEET} is '{place}'; it must be HOST:PORT, such as job-0.job:4711");
-    let (host, port) = place.rsplit_once(':').ok_or_else(wrong)?;
-    let port = port.parse().map_err(|_| wrong())?;
+    let invalid = || format!("{MEET} is '{place}'; it must be HOST:PORT, such as job-0.job:4711");
+    let (host, port) = place.rsplit_once(':').ok_or_else(invalid)?;
+    let port = port.parse().map_err(|_| invalid())?;
     let secret = std::env::var(SECRET).map_err(|_| {
         format!(
             "{MEET} is set but {SECRET} is not, so anyone could connect; set {SECRET} to a random word, the same for all \
@@ -239,8 +239,8 @@ fn read_note(path: &Path) -> Result<Meeting, String> {
     let file = std::fs::OpenOptions::new().read(true).custom_flags(flags).open(path);
     let file = file.map_err(|error| error.to_string())?;
     let meta = file.metadata().map_err(|error| error.to_string())?;
-    let own = meta.uid() == rustix::process::geteuid().as_raw() && meta.mode() & 0o077 == 0;
-    if !own || !meta.is_file() {
+    let is_private = meta.uid() == rustix::process::geteuid().as_raw() && meta.mode() & 0o077 == 0;
+    if !is_private || !meta.is_file() {
         return Err("it belongs to another user, or others can read it".into());
     }
     let mut text = String::new();
@@ -250,9 +250,9 @@ fn read_note(path: &Path) -> Result<Meeting, String> {
 
 /// Returns the socket addresses to try, the nearest first.
 pub(crate) fn addresses(meeting: &Meeting) -> Vec<std::net::SocketAddr> {
-    let near = meeting.boot == boot();
+    let is_same_host = meeting.boot == boot();
     let loopback = ["127.0.0.1".to_string(), "::1".to_string()];
-    let hosts = loopback.iter().filter(|_| near).chain(&meeting.hosts);
+    let hosts = loopback.iter().filter(|_| is_same_host).chain(&meeting.hosts);
     let mut all = Vec::new();
     for host in hosts {
         for address in (host.as_str(), meeting.port).to_socket_addrs().into_iter().flatten() {
@@ -276,7 +276,7 @@ mod tests {
     }
 
     #[test]
-    fn ranks_without_a_store_meet_by_a_note_in_the_directory_that_is_gone_afterwards() {
+    fn ranks_without_a_store_meet_by_a_note_that_is_removed_afterwards() {
         let folder = tempfile::tempdir().unwrap();
         let (_listener, meeting, note) = open(&position(0, Some("a")), folder.path()).unwrap();
         let found =
@@ -290,7 +290,7 @@ mod tests {
     }
 
     #[test]
-    fn a_note_that_others_can_read_is_not_believed() {
+    fn a_note_that_others_can_read_is_refused() {
         let folder = tempfile::tempdir().unwrap();
         let (_listener, _, note) = open(&position(0, Some("a")), folder.path()).unwrap();
         let path = std::fs::read_dir(folder.path()).unwrap().next().unwrap().unwrap().path();
@@ -301,13 +301,13 @@ mod tests {
     }
 
     #[test]
-    fn a_launcher_without_a_common_word_is_refused() {
+    fn a_launcher_that_does_not_identify_the_run_is_refused() {
         let error = open(&position(0, None), Path::new("/tmp")).unwrap_err();
         assert!(error.contains("FSDYNO_RUN"), "{error}");
     }
 
     #[test]
-    fn a_place_is_read_as_it_was_written() {
+    fn an_address_is_parsed_as_it_was_written() {
         let secret = Secret::draw().unwrap();
         let hosts = vec!["a".to_string(), "fe80::1".to_string()];
         let meeting = Meeting { hosts, port: 7, secret, boot: "b".into() };

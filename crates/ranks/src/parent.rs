@@ -13,7 +13,7 @@ use fsdyno_child::Process;
 
 use crate::meet::{self, Meeting};
 use crate::wire::{Hello, Role};
-use crate::worker::{DISMISSED, Join, ORPHANED, connect};
+use crate::worker::{ENDED_BY_ORDER, Join, ORPHANED, connect};
 
 /// The hidden argument by which the program becomes a worker.
 pub const WORKER: &str = "rank-worker";
@@ -96,10 +96,10 @@ fn wait(
 ) -> Result<WorkerEnd, String> {
     let mut signalled: Option<Instant> = None;
     let mut halt = Halt { looked: Instant::now(), looks: 0, unheard: 0 };
-    let ended = loop {
-        let ended = worker.poll().map_err(|error| format!("wait for the worker: {error}"))?;
-        if let Some(ended) = ended {
-            break ended.status;
+    let exit = loop {
+        let exit = worker.poll().map_err(|error| format!("wait for the worker: {error}"))?;
+        if let Some(exit) = exit {
+            break exit.status;
         }
         if stop.load(Ordering::Relaxed)
             && *signalled.get_or_insert_with(Instant::now) + grace <= Instant::now()
@@ -113,15 +113,15 @@ fn wait(
         std::thread::sleep(Duration::from_millis(5));
     };
     let lines = worker.last_lines(3).join(" | ");
-    match ended.code() {
-        Some(0 | DISMISSED) => Ok(WorkerEnd::Done),
+    match exit.code() {
+        Some(0 | ENDED_BY_ORDER) => Ok(WorkerEnd::Done),
         Some(ORPHANED) => Ok(WorkerEnd::Orphaned(worker.last_lines(1).pop().filter(|name| {
             // Before the first trial, the last line is not a name.
             name.starts_with(".fsdyno-") && !name.contains('/')
         }))),
         Some(1) => Err(lines),
         _ => {
-            report(meeting, hello, &format!("its worker {}", describe_exit(ended, &lines)));
+            report(meeting, hello, &format!("its worker {}", describe_exit(exit, &lines)));
             Ok(WorkerEnd::Done)
         }
     }

@@ -104,7 +104,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_conversation_is_that_of_hydra() {
+    fn the_requests_are_those_of_hydra() {
         let (ours, theirs) = UnixStream::pair().unwrap();
         let server = std::thread::spawn(move || {
             let mut output = theirs.try_clone().unwrap();

@@ -214,10 +214,13 @@ mod tests {
     #[test]
     fn ranks_are_divided_among_hosts_in_blocks() {
         let hosts = hosts("a,b,c").unwrap();
-        let of = |ranks| -> String {
+        let hosts_of = |ranks| -> String {
             (0..ranks).map(|rank| host_of(&hosts, ranks, rank).unwrap().name()).collect()
         };
-        assert_eq!((of(3), of(7), of(6)), ("abc".into(), "aaabbcc".into(), "aabbcc".into()));
+        assert_eq!(
+            (hosts_of(3), hosts_of(7), hosts_of(6)),
+            ("abc".into(), "aaabbcc".into(), "aabbcc".into())
+        );
         assert_eq!((ranks(&hosts, None), ranks(&hosts, Some(7))), (Ok(3), Ok(7)));
         assert!(ranks(&hosts, Some(2)).is_err());
     }

@@ -125,7 +125,7 @@ impl WireReader {
     ///
     /// # Errors
     /// The connection ended, or the data are not a message.
-    pub fn hear<T: DeserializeOwned>(&mut self) -> io::Result<T> {
+    pub fn receive<T: DeserializeOwned>(&mut self) -> io::Result<T> {
         read_frame(&mut self.0, MAX_MESSAGE)
     }
 
@@ -133,7 +133,7 @@ impl WireReader {
     ///
     /// # Errors
     /// The connection ended, or more bytes were announced than a message has.
-    pub fn hear_bytes(&mut self, length: u32) -> io::Result<Vec<u8>> {
+    pub fn receive_bytes(&mut self, length: u32) -> io::Result<Vec<u8>> {
         if length > MAX_BYTES {
             return Err(io::Error::other("more bytes are announced than a message has"));
         }
@@ -182,7 +182,7 @@ pub fn greet(
     write_frame(&mut stream, &welcome).map_err(failed)?;
     match refused {
         Some(why) => Err(why),
-        None => ends(stream).map(|(wire, ear)| (hello, wire, ear)).map_err(failed),
+        None => ends(stream).map(|(wire, reader)| (hello, wire, reader)).map_err(failed),
     }
 }
 
@@ -210,25 +210,27 @@ pub fn call(
     secret: &Secret,
     hello: &Hello,
 ) -> Result<(Wire, WireReader), Rejection> {
-    let strange = |error: io::Error| Rejection::Stranger(error.to_string());
-    prepare(&stream).map_err(strange)?;
-    let challenge: Challenge = read_frame(&mut stream, MAX_UNAUTHENTICATED).map_err(strange)?;
+    let stranger = |error: io::Error| Rejection::Stranger(error.to_string());
+    prepare(&stream).map_err(stranger)?;
+    let challenge: Challenge = read_frame(&mut stream, MAX_UNAUTHENTICATED).map_err(stranger)?;
     if challenge.fsdyno != PROTOCOL {
         let text =
             format!("rank 0 speaks version {} of the protocol, not {PROTOCOL}", challenge.fsdyno);
         return Err(Rejection::Refused(format!("{text}; use one fsdyno on all hosts")));
     }
     let mut hello = hello.clone();
-    hello.nonce = word().map_err(strange)?;
+    hello.nonce = word().map_err(stranger)?;
     hello.proof = secret.proof(&[&words(&hello, &challenge.nonce)]);
-    write_frame(&mut stream, &hello).map_err(strange)?;
-    let welcome: Welcome = read_frame(&mut stream, MAX_UNAUTHENTICATED).map_err(strange)?;
+    write_frame(&mut stream, &hello).map_err(stranger)?;
+    let welcome: Welcome = read_frame(&mut stream, MAX_UNAUTHENTICATED).map_err(stranger)?;
     if !secret.is_proof(&["group", &hello.nonce, &challenge.nonce], &welcome.proof) {
-        return Err(Rejection::Stranger("what listens there does not know the secret".into()));
+        return Err(Rejection::Stranger(
+            "the process that listens there does not know the secret".into(),
+        ));
     }
     match welcome.refused {
         Some(why) => Err(Rejection::Refused(why)),
-        None => ends(stream).map_err(strange),
+        None => ends(stream).map_err(stranger),
     }
 }
 
@@ -251,32 +253,32 @@ mod tests {
     fn both_ends_prove_themselves_and_then_exchange_messages() {
         let secret = Secret::draw().unwrap();
         let (ours, theirs) = pair();
-        let known = secret.clone();
+        let worker_secret = secret.clone();
         let worker = std::thread::spawn(move || {
             let hello = Hello { rank: 3, ..Hello::default() };
-            let (wire, mut ear) = call(theirs, &known, &hello).unwrap();
-            let heard: ToRank = ear.hear().unwrap();
-            assert!(matches!(heard, ToRank::Go { at: Nanos(7) }));
-            let heard: ToRank = ear.hear().unwrap();
-            let ToRank::Chunk { length, .. } = heard else { panic!("{heard:?}") };
-            assert_eq!(ear.hear_bytes(length).unwrap(), b"some bytes");
-            assert!(ear.hear_bytes(MAX_BYTES + 1).is_err());
+            let (wire, mut reader) = call(theirs, &worker_secret, &hello).unwrap();
+            let received: ToRank = reader.receive().unwrap();
+            assert!(matches!(received, ToRank::Go { at: Nanos(7) }));
+            let received: ToRank = reader.receive().unwrap();
+            let ToRank::Chunk { length, .. } = received else { panic!("{received:?}") };
+            assert_eq!(reader.receive_bytes(length).unwrap(), b"some bytes");
+            assert!(reader.receive_bytes(MAX_BYTES + 1).is_err());
             wire.send(&FromRank::Armed).unwrap();
         });
-        let (hello, wire, mut ear) = greet(ours, &secret, &|_| None).unwrap();
+        let (hello, wire, mut reader) = greet(ours, &secret, &|_| None).unwrap();
         assert_eq!(hello.rank, 3);
         wire.send(&ToRank::Go { at: Nanos(7) }).unwrap();
         wire.send_with_bytes(&ToRank::Chunk { from: 0, length: 10 }, b"some bytes").unwrap();
-        assert!(matches!(ear.hear().unwrap(), FromRank::Armed));
+        assert!(matches!(reader.receive().unwrap(), FromRank::Armed));
         worker.join().unwrap();
-        assert!(ear.hear::<FromRank>().is_err(), "the end of the connection");
+        assert!(reader.receive::<FromRank>().is_err(), "the end of the connection");
     }
 
     #[test]
-    fn a_stranger_is_not_welcome_and_an_impostor_is_not_believed() {
+    fn a_stranger_and_an_impostor_are_refused() {
         let (ours, theirs) = pair();
-        let wrong = Secret::draw().unwrap();
-        let caller = std::thread::spawn(move || call(theirs, &wrong, &Hello::default()));
+        let other_secret = Secret::draw().unwrap();
+        let caller = std::thread::spawn(move || call(theirs, &other_secret, &Hello::default()));
         let error = greet(ours, &Secret::draw().unwrap(), &|_| None).unwrap_err();
         assert!(error.contains("does not know the secret"), "{error}");
         assert!(matches!(caller.join().unwrap(), Err(Rejection::Stranger(_))));
@@ -287,14 +289,14 @@ mod tests {
     }
 
     #[test]
-    fn a_proof_holds_for_the_words_it_was_made_for() {
+    fn a_proof_is_valid_for_its_own_message_only() {
         let (ours, mut theirs) = pair();
         let secret = Secret::draw().unwrap();
-        let known = secret.clone();
+        let worker_secret = secret.clone();
         let caller = std::thread::spawn(move || {
             let challenge: Challenge = read_frame(&mut theirs, MAX_UNAUTHENTICATED).unwrap();
             let mut hello = Hello { version: "1".into(), ..Hello::default() };
-            hello.proof = known.proof(&[&words(&hello, &challenge.nonce)]);
+            hello.proof = worker_secret.proof(&[&words(&hello, &challenge.nonce)]);
             hello.version = "2".into();
             write_frame(&mut theirs, &hello).unwrap();
         });
@@ -306,8 +308,8 @@ mod tests {
     fn a_refusal_names_its_reason() {
         let secret = Secret::draw().unwrap();
         let (ours, theirs) = pair();
-        let known = secret.clone();
-        let caller = std::thread::spawn(move || call(theirs, &known, &Hello::default()));
+        let worker_secret = secret.clone();
+        let caller = std::thread::spawn(move || call(theirs, &worker_secret, &Hello::default()));
         assert!(greet(ours, &secret, &|_| Some("twice".into())).is_err());
         assert!(matches!(caller.join().unwrap(), Err(Rejection::Refused(why)) if why == "twice"));
     }

@@ -284,7 +284,7 @@ mod tests {
     }
 
     #[test]
-    fn every_format_has_the_curve_and_a_result_without_clients_says_so() {
+    fn every_format_has_the_curve_and_a_result_without_clients_is_reported() {
         let trials = [trial(1, 900_000_000), trial(2, 450_000_000)];
         let text = Format::Text.write(&Clients { trials: &trials }, Style::default()).unwrap();
         for part in ["Clients", "server's CPU", "one processor", "35"] {

@@ -230,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn a_drive_is_erased_only_with_its_serial_number_and_the_command_says_so() {
+    fn a_drive_is_erased_only_with_its_serial_number_which_the_command_has() {
         let text = repeat_command(&on(fixture::trials(), "/dev/disk/by-id/ata-X"), None);
         assert!(text.starts_with("# destroys all data on /dev/disk/by-id/ata-X"), "{text}");
         assert!(text.contains("--erase SERIAL"), "{text}");

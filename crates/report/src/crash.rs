@@ -314,7 +314,7 @@ mod tests {
     }
 
     #[test]
-    fn the_table_is_wide_or_on_its_side() {
+    fn the_table_is_wide_or_transposed() {
         insta::assert_snapshot!(shown(&crash_fixture::crashed(), Format::Text, 200));
         insta::assert_snapshot!(shown(&crash_fixture::crashed(), Format::Text, 60));
     }
@@ -386,7 +386,7 @@ mod tests {
     }
 
     #[test]
-    fn hostile_labels_stay_in_their_cell() {
+    fn hostile_labels_are_escaped_in_their_cell() {
         let mut rows = crash_fixture::crashed();
         rows[0].label = "a|<b>,\"x\"\n\x1b[2J比較".into();
         let csv = shown(&rows, Format::Csv, 0);

@@ -8,7 +8,7 @@ pub fn crashed() -> Vec<fsdyno_crash::Row> {
     use fsdyno_crash::recovered::Recovery;
     use fsdyno_crash::{Cut, CutOutcome, DiskFault, Findings, Rate, Row};
 
-    let tried = |number: u32, findings: Findings, recovery: Recovery| {
+    let outcome = |number: u32, findings: Findings, recovery: Recovery| {
         let (moment, choice) = (Moment::Between, SurvivingWrites::All);
         let cut = Cut { number, after: number, at: Nanos(9), moment, choice, draw: 1 };
         CutOutcome { cut, recovery, findings }
@@ -18,20 +18,25 @@ pub fn crashed() -> Vec<fsdyno_crash::Row> {
         let (phase, unit) = ("deliver-1".into(), "deliveries".into());
         Rate { phase, unit, per_second }
     };
-    let lost = |files: u64, ms: u64| {
+    let losses = |files: u64, ms: u64| {
         let lost_ns = Nanos(ms * 1_000_000);
         Findings { files_lost: files, lost_ns, ..Findings::default() }
     };
     let plans =
         crate::fixture::single().into_iter().map(|trial| trial.plan).take(2).collect::<Vec<_>>();
     let sound = vec![
-        tried(0, Findings::default(), mounted(12)),
-        tried(1, lost(1, 22), mounted(41)),
-        tried(2, lost(0, 3), mounted(40)),
+        outcome(0, Findings::default(), mounted(12)),
+        outcome(1, losses(1, 22), mounted(41)),
+        outcome(2, losses(0, 3), mounted(40)),
     ];
-    let broken = Findings { acknowledged_lost: 2, acknowledged_names: 1, ..lost(7, 5012) };
-    let doubled =
-        Findings { names_doubled: 1, names_lost: 3, files_empty: 2, files_stale: 1, ..lost(4, 9) };
+    let broken = Findings { acknowledged_lost: 2, acknowledged_names: 1, ..losses(7, 5012) };
+    let doubled = Findings {
+        names_doubled: 1,
+        names_lost: 3,
+        files_empty: 2,
+        files_stale: 1,
+        ..losses(4, 9)
+    };
     let refused = Recovery {
         refused: Some("mount: structure needs cleaning".into()),
         lost: Some("mount: structure needs cleaning".into()),
@@ -49,9 +54,9 @@ pub fn crashed() -> Vec<fsdyno_crash::Row> {
         ..mounted(38)
     };
     let off = vec![
-        tried(0, broken, repaired),
-        tried(1, doubled, forced),
-        tried(2, Findings::default(), refused),
+        outcome(0, broken, repaired),
+        outcome(1, doubled, forced),
+        outcome(2, Findings::default(), refused),
     ];
     let mut rows = vec![
         Row::new(&plans[0], 1, DiskFault::Honest, rate(48.04), sound),

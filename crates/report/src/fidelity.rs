@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn a_replay_says_what_of_the_recording_it_makes() {
+    fn a_replay_reports_which_recorded_calls_it_makes() {
         let text = sentence_with(|_| {});
         for part in [
             "150 of 200 recorded calls are replayed (75 %; not: 30 locks, 20 mknods)",

@@ -319,7 +319,7 @@ mod tests {
     }
 
     #[test]
-    fn a_missing_folder_says_what_to_name() {
+    fn a_missing_folder_is_an_error_that_says_what_to_name() {
         let message = load(["/nonexistent/results"]).unwrap_err().to_string();
         assert!(message.contains("/nonexistent/results") && message.contains(RECORDS));
     }

@@ -90,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn few_rows_have_none() {
+    fn few_rows_have_no_matrix() {
         let trials = fixture::trials();
         assert!(table(&view::sections(&trials, None)).is_none());
     }

@@ -224,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn a_trial_that_failed_has_a_line_of_its_own_with_every_column() {
+    fn a_failed_trial_has_a_separate_line_with_every_column() {
         let trials = fixture::with_failures();
         let failed: Vec<&Trial> = trials.iter().filter(|t| t.measured.phases.is_empty()).collect();
         assert!(!failed.is_empty());

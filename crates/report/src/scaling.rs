@@ -72,7 +72,7 @@ mod tests {
     }
 
     #[test]
-    fn points_with_another_key_are_on_a_curve_of_their_own() {
+    fn points_with_another_key_are_on_another_curve() {
         let found = scaling(&[
             ("create", 1, 10.0),
             ("stat", 4, 5.0),

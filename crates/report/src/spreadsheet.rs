@@ -91,7 +91,7 @@ mod tests {
     use crate::fixture;
 
     #[test]
-    fn there_is_a_line_for_each_row_and_phase_with_times_rates_and_percentiles() {
+    fn each_row_and_phase_has_a_line_with_times_rates_and_percentiles() {
         let trials = fixture::trials();
         let text = csv(&[Part::whole(&trials)], None.into());
         let mut lines = text.lines();

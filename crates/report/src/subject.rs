@@ -289,7 +289,7 @@ mod tests {
     use crate::fixture;
 
     #[test]
-    fn a_machine_stands_first_and_its_cpu_is_stated() {
+    fn a_machine_comes_first_and_its_cpu_is_stated() {
         let mut trials = fixture::trials();
         trials.iter_mut().for_each(|trial| fixture::set_machine(trial, "server-2004"));
         let line = &lines(&trials)[0];
@@ -326,7 +326,7 @@ mod tests {
     }
 
     #[test]
-    fn every_medium_has_its_words() {
+    fn every_medium_has_a_description() {
         let on = |target: &str| {
             let mut trial = fixture::on_a_loop().remove(0);
             fixture::put_on(&mut trial, target);
@@ -367,7 +367,7 @@ mod tests {
     }
 
     #[test]
-    fn a_model_says_what_it_is() {
+    fn a_model_is_described_as_a_model() {
         let line = lines(&[fixture::in_a_model()]).remove(0);
         assert!(line.starts_with("model (in this program, no kernel): ext2 directories"), "{line}");
         assert!(line.contains("disk hdd-7200; file system of 1 GiB (blocks of 4096)"), "{line}");

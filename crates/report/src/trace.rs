@@ -383,7 +383,7 @@ mod tests {
     }
 
     #[test]
-    fn a_truncated_trace_says_so() {
+    fn a_truncated_trace_is_reported_as_truncated() {
         let bytes = sample();
         let summary = Summary::read(Reader::new(&bytes[..bytes.len() - 3]).unwrap()).unwrap();
         let text = crate::Format::Markdown.write(&summary, crate::Style::default()).unwrap();

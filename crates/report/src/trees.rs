@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn one_tree_is_said_to_be_one() {
+    fn equal_trees_are_reported_as_one() {
         let text = sentence_for([["s", "w", "l"]; 3]);
         assert!(
             text.starts_with("The command left one tree in each of 3 trials: 2 files"),
@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn trees_that_differ_are_named_with_the_places_that_differ() {
+    fn trees_that_differ_are_named_with_their_entries() {
         let text = sentence_for([["s", "w", "l"], ["s", "w", "l"], ["s", "x", "m"]]);
         assert!(text.starts_with("TREES DIFFER: the command left 2 trees in 3 trials"), "{text}");
         assert!(text.contains("in contents alone") && text.contains(", in d/log."), "{text}");

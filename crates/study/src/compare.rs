@@ -50,7 +50,7 @@ fn missing_result(request: &CompareRequest) -> Result<Failure, Failure> {
     let options: Vec<String> = axes.into_iter().map(|axis| format!("--by {}", axis.key)).collect();
     let base = request.base.display();
     Ok(Failure::invalid_use(match options.is_empty() {
-        true => format!("one result is compared with nothing: fsdyno compare '{base}' NEW"),
+        true => format!("there is only one result; give a second one: fsdyno compare '{base}' NEW"),
         false => format!(
             "one result: give a second one, or compare the trials within '{base}' with {}",
             options.join(" or ")

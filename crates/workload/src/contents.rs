@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn a_long_content_goes_on_over_the_end_of_the_pool() {
+    fn a_long_content_wraps_around_the_end_of_the_pool() {
         let contents = Contents::new(1);
         let mut remaining = payload(3, 0, 3 * POOL as u32 + 5);
         let mut bytes = Vec::new();
@@ -198,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_four_million_ids_have_starts_of_their_own() {
+    fn the_first_four_million_ids_have_distinct_starts() {
         let mut seen = vec![false; POOL];
         for id in 0..POOL as u64 {
             let start = id.wrapping_mul(STRIDE) as usize % POOL;

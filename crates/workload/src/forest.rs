@@ -237,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn every_entry_is_read_back_from_its_path_and_no_path_has_two() {
+    fn every_path_has_one_entry_that_is_found_again() {
         let forest = Forest::new(3, Shape::new(40, 300, 9));
         let mut paths = std::collections::BTreeSet::new();
         let entries = || (0..40).map(ForestEntry::Directory).chain((0..300).map(ForestEntry::File));

@@ -64,7 +64,7 @@ mod tests {
     }
 
     #[test]
-    fn bonnies_big_file_is_one_and_trees_are_not() {
+    fn a_single_file_of_bonnie_is_recognized_and_trees_are_not() {
         assert!(only_file_of("bonnie", &[("files", "0")]).unwrap().contains("onnie"));
         assert!(only_file_of("bonnie", &[("program", "bonnie")]).is_ok());
         assert!(only_file_of("bonnie", &[]).unwrap_err().contains("calls mkdir"));

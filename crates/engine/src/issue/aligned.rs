@@ -26,7 +26,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_buffer_begins_at_a_page_whatever_its_length() {
+    fn a_buffer_of_any_length_begins_at_a_page() {
         let mut buffer = AlignedBuffer::default();
         for length in [0, 1, 4096, 4097, 1 << 20] {
             let bytes = buffer.prefix(length);

@@ -15,7 +15,7 @@ use fsdyno_workload::{
 };
 use proptest::prelude::*;
 
-/// Names of a small tree, so that calls meet; some are not plain names.
+/// Names in a small tree, so that calls often use the same ones; some are not plain names.
 const NAMES: &[&str] = &[
     "a", "b", "c", "d", "a/b", "a/c", "b/a", "a/b/c", "b/c/d", "c/a", "d/d/d", "a/./b", "a//c",
     "a/../b", "b/../a/c", "a/", "b/", "a/b/", ".", "a/.", "a/..", "", "x/y",

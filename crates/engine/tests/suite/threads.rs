@@ -68,12 +68,12 @@ fn every_workload_makes_its_counts_and_its_tree_in_threads() {
 }
 
 #[test]
-fn more_threads_than_files_do_no_harm() {
+fn more_threads_than_files_are_accepted() {
     check_workload("dirops", &[("files", "3")], 16, "sync");
 }
 
 #[test]
-fn a_phase_of_one_thread_stays_one_whatever_is_requested() {
+fn a_phase_of_one_thread_ignores_the_requested_number() {
     check_workload("tarball", &[("files", "50"), ("order", "random")], 8, "sync");
 }
 
@@ -220,8 +220,8 @@ fn a_sleep_in_parts_has_the_full_length() {
 
 #[test]
 fn an_expanded_op_stops_after_its_current_call() {
-    // The stop comes with the first tick, in the 256th call: a status, a read of the second of two
-    // for each file, and the close of a directory.
+    // The stop comes with the first tick, in the 256th call: a stat, a read (of the second of two calls for each file),
+    // or the close of a directory.
     let (read, order) = (Some(100), RemoveOrder::Readdir);
     for (call, kind) in [
         (Call::Compound(Compound::StatEach { dir: ROOT, read: None }), OpKind::Stat),

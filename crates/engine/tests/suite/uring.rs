@@ -42,7 +42,7 @@ fn the_tree_and_the_counts_are_those_of_the_system_calls() {
 }
 
 #[test]
-fn it_works_on_a_memory_file_system_too() {
+fn trees_are_copied_on_a_memory_file_system_too() {
     let Ok(folder) = tempfile::tempdir_in("/dev/shm") else {
         eprintln!("skipped: no /dev/shm");
         return;
@@ -218,9 +218,9 @@ fn several_failures_at_once_end_the_phase_and_leave_nothing_open() {
         let lists =
             (0..16).map(|n| vec![open(if n % 2 == 0 { "gone" } else { "there" })]).collect();
         let text = run(&RankScript(Script(lists)), 0, 1, "io_uring:16", folder.path());
-        let there = folder.path().join("there");
+        let existing = folder.path().join("there");
         let links = std::fs::read_dir("/proc/self/fd").unwrap().flatten();
-        let open = links.filter(|fd| std::fs::read_link(fd.path()).is_ok_and(|to| to == there));
+        let open = links.filter(|fd| std::fs::read_link(fd.path()).is_ok_and(|to| to == existing));
         assert_eq!(open.count(), 0, "all opened files are closed");
         text.err().unwrap().to_string()
     });

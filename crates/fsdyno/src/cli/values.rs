@@ -31,8 +31,8 @@ impl std::str::FromStr for Percent {
     }
 }
 
-/// The value of `compare --by` that is refused with the command for it: ranks share work, so that their number is no
-/// step from better to worse but a curve.
+/// The value of `compare --by` that is refused, with the command to use instead: ranks share the work, so results of
+/// several numbers of ranks are points of a curve, not versions to compare.
 pub const RANKS: &str = "ranks";
 
 /// Returns a parser of axis names.

@@ -1,9 +1,9 @@
-//! Advice: from flags to commands, and the commands run.
+//! `fsdyno advise`: the commands that follow from its options, and their execution.
 
 use crate::common::{code, fsdyno, lines, run, stderr, stdout};
 
 #[test]
-fn without_a_terminal_it_says_which_flags_are_missing() {
+fn without_a_terminal_the_missing_flags_are_named() {
     let folder = tempfile::tempdir().unwrap();
     for (words, missing) in [
         ("advise", "missing: --for, --on ("),
@@ -19,9 +19,9 @@ fn without_a_terminal_it_says_which_flags_are_missing() {
 }
 
 #[test]
-fn a_wrong_flag_is_met_by_what_would_be_right() {
+fn a_wrong_flag_gets_a_message_that_names_the_right_one() {
     let folder = tempfile::tempdir().unwrap();
-    for (words, says) in [
+    for (words, expected) in [
         ("--for mial --on .", "did you mean 'mail'?"),
         ("--for mail --on laptop-2025", "did you mean 'laptop-2026'?"),
         ("--for mail --on . --time soon", "such as 90s, 30m or 2h"),
@@ -32,7 +32,7 @@ fn a_wrong_flag_is_met_by_what_would_be_right() {
     ] {
         let output = run(folder.path(), &format!("advise {words}"));
         assert_eq!(code(&output), 2, "{words}");
-        assert!(stderr(&output).contains(says), "{words}: {}", stderr(&output));
+        assert!(stderr(&output).contains(expected), "{words}: {}", stderr(&output));
     }
 }
 
@@ -58,7 +58,7 @@ fn advice_for_a_machine_compares_and_searches_and_runs_nothing() {
 }
 
 #[test]
-fn where_data_must_be_safe_the_power_is_cut_during_the_same_work() {
+fn if_data_must_be_safe_power_cuts_during_the_same_workload_are_advised() {
     let folder = tempfile::tempdir().unwrap();
     let advice = |words: &str| {
         let output = run(folder.path(), &format!("advise {words}"));
@@ -74,10 +74,10 @@ fn where_data_must_be_safe_the_power_is_cut_during_the_same_work() {
         advice("--for mail --on loop:1G --fs ext4")
             .contains("no power cuts: power cuts are simulated only in the lab")
     );
-    let own = advice("--for own --on server-2026 --fs ext4 -- sh -c true");
+    let recorded = advice("--for own --on server-2026 --fs ext4 -- sh -c true");
     let crash =
         "fsdyno crash replay --set trace=sh.trace --machine server-2026 --fs ext4 --cuts 50\n";
-    assert!(own.contains(crash), "{own}");
+    assert!(recorded.contains(crash), "{recorded}");
     // The command is one that fsdyno crash accepts.
     let words = "crash maildir --machine server-2026 --fs ext4 --fs xfs --cuts 50 --dry-run";
     let output = run(folder.path(), words);

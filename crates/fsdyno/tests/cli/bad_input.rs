@@ -1,4 +1,4 @@
-//! Bad input fails before any work, in one line with what would be right.
+//! Bad input fails before any work, with a one-line message that names the accepted input.
 
 use crate::common;
 use crate::common::{code, fsdyno, run, stderr, stdout};
@@ -152,22 +152,22 @@ const CASES: &[(&str, i32, &str)] = &[
 ];
 
 #[test]
-fn every_mistake_is_one_line_with_its_exit_code_and_nothing_is_left() {
+fn every_mistake_gets_a_one_line_message_and_its_exit_code_and_leaves_no_file() {
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("a-file"), "mine").unwrap();
     for (words, exit, part) in CASES {
         let output = run(folder.path(), words);
-        let said = stderr(&output);
-        assert_eq!(code(&output), *exit, "fsdyno {words}: {said}");
-        assert!(said.contains(part), "fsdyno {words}: {said}");
-        assert_eq!(said.lines().count(), 1, "fsdyno {words}: {said}");
+        let message = stderr(&output);
+        assert_eq!(code(&output), *exit, "fsdyno {words}: {message}");
+        assert!(message.contains(part), "fsdyno {words}: {message}");
+        assert_eq!(message.lines().count(), 1, "fsdyno {words}: {message}");
         assert!(output.stdout.is_empty(), "fsdyno {words}");
     }
     let left: Vec<_> = std::fs::read_dir(folder.path()).unwrap().flatten().collect();
     assert_eq!(left.len(), 1, "{left:?}");
 }
 
-/// Wrong numbers, and a part of clap's message of several lines.
+/// Invalid numbers, each with a part of clap's multi-line message.
 const NUMBERS: &[(&str, &str)] = &[
     ("run dirops --repeat 0", "expected a whole number from 1 to 10,000"),
     ("run dirops --repeat -1", "'-1' is not a number: write digits"),
@@ -189,10 +189,10 @@ fn a_wrong_number_gets_the_same_message_from_every_command() {
     let folder = tempfile::tempdir().unwrap();
     for (words, part) in NUMBERS {
         let output = run(folder.path(), words);
-        let said = stderr(&output);
-        assert_eq!(code(&output), 2, "fsdyno {words}: {said}");
-        assert!(said.starts_with("error: invalid value '"), "fsdyno {words}: {said}");
-        assert!(said.contains(part), "fsdyno {words}: {said}");
+        let message = stderr(&output);
+        assert_eq!(code(&output), 2, "fsdyno {words}: {message}");
+        assert!(message.starts_with("error: invalid value '"), "fsdyno {words}: {message}");
+        assert!(message.contains(part), "fsdyno {words}: {message}");
     }
 }
 
@@ -215,22 +215,22 @@ fn numbers_with_suffixes_and_file_systems_with_commas_are_accepted() {
 }
 
 #[test]
-fn the_first_of_several_words_that_begin_a_command_is_named() {
+fn several_words_given_as_one_argument_get_a_hint() {
     let folder = tempfile::tempdir().unwrap();
     let mut program = fsdyno(folder.path());
     let output = program.args(["run", "git clone https://example.org/x"]).output().unwrap();
     assert_eq!(code(&output), 2);
-    let said = stderr(&output);
-    assert!(said.contains("'git clone https://example.org/x' is a command"), "{said}");
-    assert!(said.contains("tarball --set archive=FOLDER"), "{said}");
+    let message = stderr(&output);
+    assert!(message.contains("'git clone https://example.org/x' is a command"), "{message}");
+    assert!(message.contains("tarball --set archive=FOLDER"), "{message}");
     for spec in ["ext4 xfs", "ext4 -o noatime"] {
         let mut program = fsdyno(folder.path());
         let output = program.args(["run", "dirops", "--dry-run", "--fs", spec]).output().unwrap();
-        let said = stderr(&output);
-        assert_eq!(code(&output), 2, "{said}");
+        let message = stderr(&output);
+        assert_eq!(code(&output), 2, "{message}");
         assert!(
-            said.contains("give --fs once for each") || said.contains("write '@ noatime'"),
-            "{said}"
+            message.contains("give --fs once for each") || message.contains("write '@ noatime'"),
+            "{message}"
         );
     }
 }
@@ -239,30 +239,34 @@ fn the_first_of_several_words_that_begin_a_command_is_named() {
 fn quiet_prints_only_results_and_errors_and_verbose_adds_commands() {
     let folder = tempfile::tempdir().unwrap();
     let words = "run dirops --on model --fs cached-ext2 --set files=50 --out";
-    let usual = run(folder.path(), &format!("{words} a"));
+    let plain = run(folder.path(), &format!("{words} a"));
     let quiet = run(folder.path(), &format!("-q {words} b"));
     assert_eq!((code(&quiet), stderr(&quiet).as_str()), (0, ""));
-    assert_eq!(stdout(&quiet), stdout(&usual));
-    assert!(stderr(&usual).contains("report: a/report.html"), "{}", stderr(&usual));
+    assert_eq!(stdout(&quiet), stdout(&plain));
+    assert!(stderr(&plain).contains("report: a/report.html"), "{}", stderr(&plain));
     let verbose = run(folder.path(), &format!("{words} c --verbose"));
-    // The tables are the same, with what explains them.
-    assert!(stdout(&usual).contains("--verbose explains"), "{}", stdout(&usual));
+    // The tables are the same, and notes explain them.
+    assert!(stdout(&plain).contains("--verbose explains"), "{}", stdout(&plain));
     assert!(stdout(&verbose).contains("returned: until the last call returned"));
     let tables = |text: String| text.lines().filter(|it| it.contains("-ext2  1 ")).count();
-    assert_eq!(tables(stdout(&verbose)), tables(stdout(&usual)));
+    assert_eq!(tables(stdout(&verbose)), tables(stdout(&plain)));
     let version = env!("CARGO_PKG_VERSION");
     assert!(stderr(&verbose).starts_with(&format!("fsdyno: {version}")), "{}", stderr(&verbose));
-    assert!(!stderr(&usual).contains(version), "{}", stderr(&usual));
-    let wrong = run(folder.path(), "report nowhere --quiet");
-    assert_eq!(code(&wrong), 2);
-    assert!(stderr(&wrong).contains("failed to find the result 'nowhere'"), "{}", stderr(&wrong));
+    assert!(!stderr(&plain).contains(version), "{}", stderr(&plain));
+    let missing = run(folder.path(), "report nowhere --quiet");
+    assert_eq!(code(&missing), 2);
+    assert!(
+        stderr(&missing).contains("failed to find the result 'nowhere'"),
+        "{}",
+        stderr(&missing)
+    );
     assert_eq!(code(&run(folder.path(), "report a -q --verbose")), 2);
-    let above = run(folder.path(), "report .");
-    assert!(stderr(&above).contains("those below it: ./a, ./b, ./c"), "{}", stderr(&above));
+    let parent = run(folder.path(), "report .");
+    assert!(stderr(&parent).contains("those below it: ./a, ./b, ./c"), "{}", stderr(&parent));
 }
 
-/// Archives of the workload's corpus that would write where they should not, or nothing sensible, and
-/// what is said of which member.
+/// Archives of the workload's corpus that would write outside their folder or are malformed, with the expected message
+/// about a member.
 const HOSTILE: &[(&str, &str)] = &[
     ("dot-dot.tar", "'a/../../b' (at byte 0): has '..' in its path"),
     ("pax-dot-dot.tar", "has '..' in its path"),
@@ -296,10 +300,10 @@ fn an_archive_that_leads_out_of_its_folder_is_refused_with_the_member_before_any
     for (name, part) in HOSTILE {
         let words = format!("run tarball --set archive={corpus}/{name} --on .");
         let output = run(folder.path(), &words);
-        let said = stderr(&output);
-        assert_eq!(code(&output), 2, "{name}: {said}");
-        assert!(said.contains(part) && said.contains(name), "{name}: {said}");
-        assert_eq!(said.lines().count(), 1, "{name}: {said}");
+        let message = stderr(&output);
+        assert_eq!(code(&output), 2, "{name}: {message}");
+        assert!(message.contains(part) && message.contains(name), "{name}: {message}");
+        assert_eq!(message.lines().count(), 1, "{name}: {message}");
         assert!(output.stdout.is_empty(), "{name}");
         assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0, "{name} left something");
     }
@@ -323,10 +327,13 @@ fn any_bad_setting_gets_one_short_line() {
             .args(["run", "dirops", "--on", ".", "--dry-run", "--set", &setting])
             .output()
             .unwrap();
-        let said = stderr(&output);
-        assert_eq!(code(&output), 2, "{setting:.40}: {said:.200}");
-        assert_eq!(said.lines().count(), 1, "{setting:.40}: {said:.200}");
-        assert!(said.len() <= 1000 && !said.contains('\u{1b}'), "{setting:.40}: {said:.1000?}");
+        let message = stderr(&output);
+        assert_eq!(code(&output), 2, "{setting:.40}: {message:.200}");
+        assert_eq!(message.lines().count(), 1, "{setting:.40}: {message:.200}");
+        assert!(
+            message.len() <= 1000 && !message.contains('\u{1b}'),
+            "{setting:.40}: {message:.1000?}"
+        );
     }
     let output = run(folder.path(), "run tarball --set archive=/dev/zero --on . --dry-run");
     assert_eq!(code(&output), 2);
@@ -366,15 +373,15 @@ fn a_bad_value_is_refused_with_the_accepted_ones() {
     let folder = tempfile::tempdir().unwrap();
     for (option, value, part) in VALUES {
         let output = run(folder.path(), &format!("run dirops --dry-run {option} {value}"));
-        let said = stderr(&output);
-        assert_eq!(code(&output), 2, "{option} {value}: {said}");
-        assert!(said.contains(option) && said.contains(part), "{option} {value}: {said}");
+        let message = stderr(&output);
+        assert_eq!(code(&output), 2, "{option} {value}: {message}");
+        assert!(message.contains(option) && message.contains(part), "{option} {value}: {message}");
         assert!(output.stdout.is_empty(), "{option} {value}");
     }
 }
 
 #[test]
-fn an_outer_journal_is_refused_where_its_disk_or_size_cannot_be() {
+fn an_external_journal_with_an_invalid_disk_or_size_is_refused() {
     let folder = tempfile::tempdir().unwrap();
     for (words, part) in [
         ("--journal-disk nowhere", "failed to find a disk called 'nowhere': there are: instant"),
@@ -387,14 +394,14 @@ fn an_outer_journal_is_refused_where_its_disk_or_size_cannot_be() {
             .args(words.split(' '))
             .output()
             .unwrap();
-        let said = stderr(&output);
-        assert_eq!(code(&output), 2, "{words}: {said}");
-        assert!(said.contains(part) && said.lines().count() == 1, "{words}: {said}");
+        let message = stderr(&output);
+        assert_eq!(code(&output), 2, "{words}: {message}");
+        assert!(message.contains(part) && message.lines().count() == 1, "{words}: {message}");
     }
 }
 
 #[test]
-fn unknown_names_are_wrong_use() {
+fn invalid_use_has_exit_code_2() {
     let folder = tempfile::tempdir().unwrap();
     for words in [
         "",
@@ -448,22 +455,22 @@ const NOT_HERE: &[(&str, i32, &str)] = &[
 ];
 
 #[test]
-fn a_dry_run_gives_the_errors_of_a_run() {
+fn a_dry_run_reports_the_errors_of_a_run() {
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("a-file"), "mine").unwrap();
     let root = common::can_mount();
-    let typed = CASES.iter().filter(|(words, ..)| {
+    let from_arguments = CASES.iter().filter(|(words, ..)| {
         words.starts_with("run ") && !words.contains("/proc") && !words.contains("--format")
     });
-    let ours = NOT_HERE.iter().filter(|(words, ..)| root || !words.contains("--on"));
-    for (words, exit, part) in typed.chain(ours) {
+    let from_host = NOT_HERE.iter().filter(|(words, ..)| root || !words.contains("--on"));
+    for (words, exit, part) in from_arguments.chain(from_host) {
         let words = words.replace(" --dry-run", "");
-        let (meant, dry) =
+        let (actual, dry) =
             (run(folder.path(), &words), run(folder.path(), &format!("{words} --dry-run")));
         assert_eq!(code(&dry), *exit, "fsdyno {words} --dry-run: {}", stderr(&dry));
-        assert_eq!((code(&dry), stderr(&dry)), (code(&meant), stderr(&meant)), "fsdyno {words}");
+        assert_eq!((code(&dry), stderr(&dry)), (code(&actual), stderr(&actual)), "fsdyno {words}");
         assert!(stderr(&dry).contains(part), "fsdyno {words} --dry-run: {}", stderr(&dry));
-        // What is only missing here is shown all the same.
+        // If only this host lacks something, the plan is printed nevertheless.
         assert_eq!(dry.stdout.is_empty(), *exit == 2, "fsdyno {words}");
     }
     assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1);
@@ -485,15 +492,15 @@ fn a_dry_run_refuses_a_folder_of_other_trials_as_a_run_does() {
         ("--repeat 2 --shard 1/2 --out plain", "so it is not a share"),
     ] {
         let dry = run(folder.path(), &format!("{MODEL} {words} --dry-run"));
-        let meant = run(folder.path(), &format!("{MODEL} {words}"));
-        // A run also shows what the folder holds already.
-        assert_eq!((code(&dry), code(&meant)), (2, 2), "{words}: {}", stderr(&dry));
-        assert!(stderr(&meant).contains(&stderr(&dry)), "{words}: {}", stderr(&meant));
+        let actual = run(folder.path(), &format!("{MODEL} {words}"));
+        // A run also prints the stored results of the folder.
+        assert_eq!((code(&dry), code(&actual)), (2, 2), "{words}: {}", stderr(&dry));
+        assert!(stderr(&actual).contains(&stderr(&dry)), "{words}: {}", stderr(&actual));
         assert!(dry.stdout.is_empty() && stderr(&dry).contains(part), "{words}: {}", stderr(&dry));
     }
-    let goes_on =
+    let resumed =
         run(folder.path(), &format!("{MODEL} --repeat 2 --shard 1/2 --out share --dry-run"));
-    assert_eq!(code(&goes_on), 0, "{}", stderr(&goes_on));
+    assert_eq!(code(&resumed), 0, "{}", stderr(&resumed));
 }
 
 #[test]
@@ -535,18 +542,21 @@ const DISKS: &[(&str, &str, &str)] = &[
 #[test]
 fn a_bad_disk_profile_is_refused_in_one_line_with_file_and_parameter() {
     let folder = tempfile::tempdir().unwrap();
-    let good = fsdyno_disk::catalog::text("hdd-7200").unwrap();
+    let valid = fsdyno_disk::catalog::text("hdd-7200").unwrap();
     let file = folder.path().join("mine.toml");
-    for (line, instead, part) in DISKS {
-        assert!(good.contains(line), "the disk has no line {line}");
-        std::fs::write(&file, good.replacen(line, instead, 1)).unwrap();
+    for (line, replacement, part) in DISKS {
+        assert!(valid.contains(line), "the disk has no line {line}");
+        std::fs::write(&file, valid.replacen(line, replacement, 1)).unwrap();
         let output = run(folder.path(), "run dirops --disk mine.toml --dry-run");
-        let said = stderr(&output);
-        assert_eq!(code(&output), 2, "{instead}: {said}");
-        assert!(said.contains("mine.toml") && said.contains(part), "{instead}: {said}");
-        assert_eq!(said.lines().count(), 1, "{instead}: {said}");
+        let message = stderr(&output);
+        assert_eq!(code(&output), 2, "{replacement}: {message}");
+        assert!(
+            message.contains("mine.toml") && message.contains(part),
+            "{replacement}: {message}"
+        );
+        assert_eq!(message.lines().count(), 1, "{replacement}: {message}");
     }
-    std::fs::write(&file, good).unwrap();
+    std::fs::write(&file, valid).unwrap();
     let output = run(folder.path(), "run dirops --disk mine.toml --dry-run");
     // This host may lack QEMU or a kernel; the disk is right.
     assert!([0, 3].contains(&code(&output)), "{}", stderr(&output));
@@ -566,7 +576,8 @@ fn a_disk_too_small_for_the_file_system_is_reported() {
         let words = format!("run dirops --fs {kind} --disk tiny.toml --dry-run");
         let output = run(folder.path(), &words);
         assert_eq!(code(&output), 2, "{}", stderr(&output));
-        let said = format!("disk 'tiny.toml' is too small for {kind}: it holds 1 MiB, and {kind}");
-        assert!(stderr(&output).contains(&said), "{}", stderr(&output));
+        let message =
+            format!("disk 'tiny.toml' is too small for {kind}: it holds 1 MiB, and {kind}");
+        assert!(stderr(&output).contains(&message), "{}", stderr(&output));
     }
 }

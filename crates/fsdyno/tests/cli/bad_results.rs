@@ -1,6 +1,6 @@
 //! `fsdyno report` and `fsdyno compare` on results that are damaged, hostile, too few or very many: the message names
 //! the error, its position, and the remedy.
-#![allow(clippy::unwrap_used, reason = "a test ends where something is not as it should be")]
+#![allow(clippy::unwrap_used, reason = "a test panics if a result is not as expected")]
 
 use std::fs;
 use std::path::Path;
@@ -24,7 +24,7 @@ fn write(folder: &Path, name: &str, text: &str) {
     fs::write(folder.join(name).join("trials.ndjson"), text).unwrap();
 }
 
-/// The lines with a change of each; the version of the schema stays first.
+/// Applies a change to each record; the schema version remains the first key.
 fn changed(lines: &[String], change: impl Fn(usize, &mut Value)) -> String {
     let line = |(at, line): (usize, &String)| {
         let mut trial: Value = serde_json::from_str(line).unwrap();
@@ -56,8 +56,11 @@ fn a_dash_is_standard_output_for_html_but_not_a_folder_and_the_least_difference_
     }
     assert!(!folder.join("-").exists());
     for (words, least) in [("", "1 %"), ("--least-difference 99.5%", "99.5 %")] {
-        let said = stdout(&run(folder, &format!("report base {words}")));
-        assert!(said.contains(&format!("No difference above {least} in dirops create")), "{said}");
+        let message = stdout(&run(folder, &format!("report base {words}")));
+        assert!(
+            message.contains(&format!("No difference above {least} in dirops create")),
+            "{message}"
+        );
     }
 }
 
@@ -72,7 +75,7 @@ fn damaged_records_are_refused_with_their_line_and_an_incomplete_last_one_is_omi
     write(folder, "middle", &format!("{}\n{half}\n{}\n", lines[0], lines[2]));
     write(folder, "newer", &format!("{}\n{newer}\n", lines[0]));
     write(folder, "nothing", "");
-    for (name, right) in [
+    for (name, expected) in [
         ("middle", "trials.ndjson:2: "),
         ("newer", "its schema is 3, but this fsdyno knows schemas up to 2; use the newer fsdyno"),
         ("missing", "name a result folder or its trials.ndjson"),
@@ -80,7 +83,7 @@ fn damaged_records_are_refused_with_their_line_and_an_incomplete_last_one_is_omi
         for words in [format!("report {name}"), format!("compare base {name}")] {
             let refused = run(folder, &words);
             assert_eq!(code(&refused), 2, "{words}: {}", stderr(&refused));
-            assert!(stderr(&refused).contains(right), "{words}: {}", stderr(&refused));
+            assert!(stderr(&refused).contains(expected), "{words}: {}", stderr(&refused));
             assert!(stdout(&refused).is_empty());
         }
     }
@@ -104,13 +107,13 @@ fn damaged_explanations_are_refused_with_their_line_and_an_incomplete_last_one_i
         fs::write(folder.join(name).join("why.ndjson"), why).unwrap();
         run(folder, &format!("report {name} --html {name}.html"))
     };
-    for (name, why, right) in [
+    for (name, why, expected) in [
         ("broken", "{\"schema\":2,\"it\":7}\n", "why.ndjson:1: "),
         ("newer", "{\"schema\":3}\n", "its schema is 3, but this fsdyno knows schemas up to 2"),
     ] {
         let refused = page(name, why);
         assert_eq!(code(&refused), 2, "{name}: {}", stderr(&refused));
-        assert!(stderr(&refused).contains(right), "{name}: {}", stderr(&refused));
+        assert!(stderr(&refused).contains(expected), "{name}: {}", stderr(&refused));
     }
     let torn = page("torn", "{\"schema\":2,\"it\":{\"lab");
     assert_eq!(code(&torn), 0, "{}", stderr(&torn));
@@ -129,7 +132,7 @@ fn errors_of_why_do_not_pass_control_characters_of_names_to_the_terminal() {
         trial["plan"]["label"] = format!("{HOSTILE}{}", at % 2).into();
     });
     write(folder, "hostile", &hostile);
-    for (words, right) in [
+    for (words, expected) in [
         ("why hostile", "did not run in the lab"),
         ("why hostile --fs nothing", "has no configuration 'nothing': there are: "),
         ("why hostile --baseline nothing", "cannot be explained"),
@@ -137,7 +140,7 @@ fn errors_of_why_do_not_pass_control_characters_of_names_to_the_terminal() {
     ] {
         let refused = run(folder, words);
         assert_eq!(code(&refused), 2, "{words}: {}", stderr(&refused));
-        assert!(stderr(&refused).contains(right), "{words}: {}", stderr(&refused));
+        assert!(stderr(&refused).contains(expected), "{words}: {}", stderr(&refused));
         assert!(!stderr(&refused).contains('\u{1b}') && stdout(&refused).is_empty(), "{words}");
     }
 }
@@ -167,9 +170,9 @@ fn results_without_a_common_cell_are_refused_with_the_cells_of_each() {
     );
     let refused = run(folder, "compare cached indexed");
     assert_eq!(code(&refused), 2);
-    let said = stderr(&refused);
-    assert!(said.contains("BASE has dirops") && said.contains("cached-ext2"), "{said}");
-    assert!(said.contains("NEW has dirops") && said.contains("indexed-ext2"), "{said}");
+    let message = stderr(&refused);
+    assert!(message.contains("BASE has dirops") && message.contains("cached-ext2"), "{message}");
+    assert!(message.contains("NEW has dirops") && message.contains("indexed-ext2"), "{message}");
     // Along the axis in which they differ they are compared as if one run had measured both.
     let [both, base] =
         ["cached indexed", "base"].map(|of| run(folder, &format!("compare {of} --by fs")));
@@ -181,7 +184,7 @@ fn results_without_a_common_cell_are_refused_with_the_cells_of_each() {
 }
 
 #[test]
-fn one_result_alone_is_met_by_what_can_be_compared_within_it() {
+fn a_single_result_gets_the_axes_along_which_its_trials_can_be_compared() {
     let place = tempfile::tempdir().unwrap();
     let folder = place.path();
     let lines = measured(folder);
@@ -230,7 +233,7 @@ fn single_trials_and_times_of_zero_give_no_verdict_but_a_reason() {
 }
 
 #[test]
-fn hostile_names_stay_names_in_every_format() {
+fn hostile_names_are_escaped_in_every_format() {
     let place = tempfile::tempdir().unwrap();
     let folder = place.path();
     let lines = measured(folder);
@@ -297,7 +300,7 @@ fn results_of_crash_are_reported_again_and_damaged_ones_are_refused() {
     assert!(!page.contains("<script") && page.contains("&lt;script&gt;"));
     let text = rows.to_string();
     let newer = text.replacen("\"crash\":1", "\"crash\":2", 1);
-    for (name, text, right) in [
+    for (name, text, expected) in [
         (
             "torn",
             &text[..text.len() / 2],
@@ -310,10 +313,10 @@ fn results_of_crash_are_reported_again_and_damaged_ones_are_refused() {
         fs::write(folder.join(name).join("crash.json"), text).unwrap();
         let refused = run(folder, &format!("report {name}"));
         assert_eq!(code(&refused), 2, "{name}: {}", stderr(&refused));
-        assert!(stderr(&refused).contains(right), "{name}: {}", stderr(&refused));
+        assert!(stderr(&refused).contains(expected), "{name}: {}", stderr(&refused));
         assert!(stdout(&refused).is_empty(), "{name}");
     }
-    for (words, right) in [
+    for (words, expected) in [
         ("report crash base", "separately"),
         ("report crash --format original", "use one of text, mail, markdown, html, csv, json"),
         (
@@ -323,7 +326,7 @@ fn results_of_crash_are_reported_again_and_damaged_ones_are_refused() {
     ] {
         let refused = run(folder, words);
         assert_eq!(code(&refused), 2, "{words}: {}", stderr(&refused));
-        assert!(stderr(&refused).contains(right), "{words}: {}", stderr(&refused));
+        assert!(stderr(&refused).contains(expected), "{words}: {}", stderr(&refused));
     }
 }
 
@@ -332,7 +335,7 @@ fn ten_thousand_trials_are_a_table_a_comparison_and_statistics() {
     let place = tempfile::tempdir().unwrap();
     let folder = place.path();
     let lines = measured(folder);
-    let of = |name: &str, millionths: u64| {
+    let write_trials = |name: &str, millionths: u64| {
         let mut text = String::new();
         for round in 0..5000u64 {
             text += &changed(&lines[..2], |_, trial| {
@@ -348,8 +351,8 @@ fn ten_thousand_trials_are_a_table_a_comparison_and_statistics() {
         }
         write(folder, name, &text);
     };
-    of("many", 0);
-    of("more", 10_000);
+    write_trials("many", 0);
+    write_trials("more", 10_000);
     let table = run(folder, "report many");
     assert_eq!(code(&table), 0, "{}", stderr(&table));
     assert!(stdout(&table).contains("  5000  "), "{}", stdout(&table));

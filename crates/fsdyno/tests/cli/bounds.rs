@@ -1,6 +1,6 @@
-//! Files of other people, of any size and kind: read within their limits, or refused at once.
+//! Files from other users, of any size and kind: read within their limits, or refused at once.
 
-#![allow(clippy::unwrap_used, reason = "a test ends where something is not as it should be")]
+#![allow(clippy::unwrap_used, reason = "a test panics if a result is not as expected")]
 
 use crate::common;
 use std::fs::{self, File};
@@ -9,27 +9,27 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// More than any of the commands here needs, and less than one of their files.
+/// A limit on memory: more than any command here needs, and less than the size of the files.
 const MAX_MEMORY: u64 = 256 << 20;
 
-/// Longer than any of them takes, on a machine with other work too.
-const PATIENCE: Duration = Duration::from_secs(180);
+/// A time limit that no command reaches, even on a busy machine.
+const TIMEOUT: Duration = Duration::from_secs(180);
 
-struct Ended {
+struct Finished {
     code: Option<i32>,
-    said: String,
-    /// The most memory that it had, in bytes.
+    message: String,
+    /// The peak memory use in bytes.
     memory: u64,
 }
 
-/// Runs fsdyno to its end, which has to come soon.
-#[allow(clippy::zombie_processes, reason = "wait4 waits for it, and says what memory it had")]
-fn fsdyno(folder: &Path, words: &[&str]) -> Ended {
-    let said = tempfile::NamedTempFile::new().unwrap();
+/// Runs fsdyno and waits for its end; panics after [`TIMEOUT`].
+#[allow(clippy::zombie_processes, reason = "wait4 waits for the child and returns its memory use")]
+fn fsdyno(folder: &Path, words: &[&str]) -> Finished {
+    let log = tempfile::NamedTempFile::new().unwrap();
     let mut child = common::fsdyno(folder)
         .args(words)
         .stdout(Stdio::null())
-        .stderr(said.reopen().unwrap())
+        .stderr(log.reopen().unwrap())
         .spawn()
         .unwrap();
     let (begin, pid) = (Instant::now(), i32::try_from(child.id()).unwrap());
@@ -38,9 +38,9 @@ fn fsdyno(folder: &Path, words: &[&str]) -> Ended {
     let usage = unsafe {
         let mut usage: libc::rusage = std::mem::zeroed();
         while libc::wait4(pid, &raw mut status, libc::WNOHANG, &raw mut usage) == 0 {
-            if begin.elapsed() > PATIENCE {
+            if begin.elapsed() > TIMEOUT {
                 child.kill().unwrap();
-                panic!("fsdyno {} was not done after {PATIENCE:?}", words.join(" "));
+                panic!("fsdyno {} did not end within {TIMEOUT:?}", words.join(" "));
             }
             std::thread::sleep(Duration::from_millis(10));
         }
@@ -48,19 +48,19 @@ fn fsdyno(folder: &Path, words: &[&str]) -> Ended {
     };
     let code = libc::WIFEXITED(status).then(|| libc::WEXITSTATUS(status));
     let memory = u64::try_from(usage.ru_maxrss).unwrap() << 10;
-    Ended { code, said: fs::read_to_string(said.path()).unwrap(), memory }
+    Finished { code, message: fs::read_to_string(log.path()).unwrap(), memory }
 }
 
 /// Asserts that a command is refused with this message and little memory.
 fn refused(folder: &Path, words: &[&str], expected: &str) {
-    let ended = fsdyno(folder, words);
+    let finished = fsdyno(folder, words);
     let args = words.join(" ");
-    assert_eq!(ended.code, Some(2), "fsdyno {args}: {}", ended.said);
-    assert!(ended.said.contains(expected), "fsdyno {args}: {}", ended.said);
-    assert!(ended.memory < MAX_MEMORY, "fsdyno {args} took {} MiB", ended.memory >> 20);
+    assert_eq!(finished.code, Some(2), "fsdyno {args}: {}", finished.message);
+    assert!(finished.message.contains(expected), "fsdyno {args}: {}", finished.message);
+    assert!(finished.memory < MAX_MEMORY, "fsdyno {args} took {} MiB", finished.memory >> 20);
 }
 
-/// A file that begins like this and goes on with zeros, which take no space.
+/// Creates a sparse file that begins with `start` and continues with zeros.
 fn sparse(path: &Path, start: &[u8], size: u64) {
     let mut file = File::create(path).unwrap();
     file.write_all(start).unwrap();
@@ -71,7 +71,7 @@ fn pipe(path: &Path) {
     assert!(Command::new("mkfifo").arg(path).status().unwrap().success());
 }
 
-/// Every command that reads a file which is named, or lies in a folder that is, with the name of that file.
+/// Each command that reads a file given by its path or by its folder, with the path of the file.
 const READERS: &[(&str, &[&str])] = &[
     ("r/trials.ndjson", &["report", "r"]),
     ("r/trials.ndjson", &["report", "r/trials.ndjson"]),
@@ -89,7 +89,7 @@ const READERS: &[(&str, &[&str])] = &[
     ("r/x.log", &["show", "log", "r/x.log"]),
 ];
 
-/// Readers of a folder, and the files that they read.
+/// Files that may be absent from a result folder.
 const OPTIONAL: &[&str] = &["r/crash.json", "r/study.toml"];
 
 /// Readers of sidecar files.
@@ -107,7 +107,7 @@ const SHARED: &[(&str, &[&str])] = &[
     ("r/trials.ndjson", &["merge", "out", "r"]),
 ];
 
-/// A folder with an empty result folder `r` in it.
+/// Creates a folder with an empty result folder `r`.
 fn place() -> (tempfile::TempDir, PathBuf) {
     let folder = tempfile::tempdir().unwrap();
     fs::create_dir(folder.path().join("r")).unwrap();
@@ -119,10 +119,10 @@ fn place() -> (tempfile::TempDir, PathBuf) {
 fn sidecars(put: impl Fn(&Path), expected: impl Fn(&str) -> String) {
     let plain = ["run", "dirops", "--on", ".", "--set", "files=5", "--out", "r"];
     let share = [&plain[..], &["--shard", "1/1"]].concat();
-    for (made, readers) in [(&plain[..], SIDECARS), (&share, SHARED)] {
+    for (command, readers) in [(&plain[..], SIDECARS), (&share, SHARED)] {
         let (_kept, folder) = place();
-        let ended = fsdyno(&folder, made);
-        assert_eq!(ended.code, Some(0), "{}", ended.said);
+        let finished = fsdyno(&folder, command);
+        assert_eq!(finished.code, Some(0), "{}", finished.message);
         for (file, words) in readers {
             let (path, aside) = (folder.join(file), folder.join("aside"));
             let was = fs::rename(&path, &aside);
@@ -140,7 +140,7 @@ fn a_pipe_or_a_device_in_the_place_of_a_file_is_refused_at_once() {
         let (_kept, folder) = place();
         let path = folder.join(file);
         let to = |kind: &str| format!("it is {kind}; give the path of a file");
-        // In a folder that is named, what may be absent is taken for that.
+        // In a given folder, an optional file that is not a regular file counts as absent.
         let found = |kind: &str| if OPTIONAL.contains(file) { String::new() } else { to(kind) };
         std::os::unix::fs::symlink("/dev/zero", &path).unwrap();
         refused(&folder, words, &found("a device"));
@@ -170,7 +170,7 @@ fn a_file_beyond_its_limit_is_refused_with_the_limit() {
         refused(&folder, words, limit(file));
     }
     sidecars(|path| sparse(path, start, 3 << 30), |file| limit(file).into());
-    // Compressed it is 200 KB.
+    // Its compressed size is 200 KB.
     let (_kept, folder) = place();
     let zeros = std::io::Read::take(std::io::repeat(0), 4 << 30);
     let zeros = std::io::Read::chain(&start[..], zeros);
@@ -182,20 +182,20 @@ fn a_file_beyond_its_limit_is_refused_with_the_limit() {
 #[test]
 fn the_input_of_a_workload_is_never_read_into_memory_as_a_whole() {
     let (_kept, folder) = place();
-    // As large a folder as any may be: it is refused before any of it is copied.
+    // A folder above the size limit is refused before any of it is copied.
     sparse(&folder.join("r/large"), b"", 80 << 30);
     let words = ["run", "tarball", "--on", ".", "--dry-run", "--set", "archive=r"];
     refused(&folder, &words, "is a folder of 80 GiB");
-    // Far more than this program has itself: Linux counts the memory of the process before exec(2), too.
+    // Much larger than this program: Linux also counts the memory of the process before exec(2).
     sparse(&folder.join("r/large"), b"mail", 800 << 20);
-    let ended = fsdyno(&folder, &words);
-    assert_eq!(ended.code, Some(0), "{}", ended.said);
-    assert!(ended.memory < 600 << 20, "it took {} MiB", ended.memory >> 20);
+    let finished = fsdyno(&folder, &words);
+    assert_eq!(finished.code, Some(0), "{}", finished.message);
+    assert!(finished.memory < 600 << 20, "it took {} MiB", finished.memory >> 20);
     let words = ["run", "tarball", "--dry-run", "--set", "archive=/dev/zero"];
     refused(&folder, &words, "it is a device");
     pipe(&folder.join("pipe"));
     refused(&folder, &["run", "tarball", "--dry-run", "--set", "archive=pipe"], "it is a pipe");
-    // What is no archive says so in its first block.
+    // The first block shows that the file is not an archive.
     let zeros = std::io::Read::take(std::io::repeat(b'x'), 3 << 30);
     zstd::stream::copy_encode(zeros, File::create(folder.join("bomb")).unwrap(), 1).unwrap();
     let words = ["run", "tarball", "--dry-run", "--set", "archive=bomb"];
@@ -217,23 +217,23 @@ fn no_message_shows_the_content_of_a_file_that_is_not_fsdynos() {
     ] {
         for (file, words) in READERS {
             fs::write(folder.join(file), text).unwrap();
-            let ended = fsdyno(&folder, words);
-            assert_ne!(ended.code, Some(0), "fsdyno {}", words.join(" "));
-            let said = &ended.said;
-            assert!(!said.contains("SECRET"), "fsdyno {}: {said}", words.join(" "));
+            let finished = fsdyno(&folder, words);
+            assert_ne!(finished.code, Some(0), "fsdyno {}", words.join(" "));
+            let message = &finished.message;
+            assert!(!message.contains("SECRET"), "fsdyno {}: {message}", words.join(" "));
             fs::remove_file(folder.join(file)).unwrap();
         }
         let pm = "set number 10\nload other\n";
         fs::write(folder.join("r/pm"), pm).unwrap();
         fs::write(folder.join("r/other"), text).unwrap();
         let words = ["run", "postmark", "--dry-run", "--set", "config=r/pm"];
-        let ended = fsdyno(&folder, &words);
+        let finished = fsdyno(&folder, &words);
         assert!(
-            ended.code == Some(2) && ended.said.contains("config 'r/other' line 1: "),
+            finished.code == Some(2) && finished.message.contains("config 'r/other' line 1: "),
             "{}",
-            ended.said
+            finished.message
         );
-        assert!(!ended.said.contains("SECRET"), "{}", ended.said);
+        assert!(!finished.message.contains("SECRET"), "{}", finished.message);
         fs::remove_file(folder.join("r/pm")).unwrap();
     }
 }

@@ -1,5 +1,5 @@
 //! Completions, manual pages, the demo, the list of results, and defaults from fsdyno.toml.
-#![allow(clippy::unwrap_used, reason = "a test ends where something is not as it should be")]
+#![allow(clippy::unwrap_used, reason = "a test panics if a result is not as expected")]
 
 use std::path::Path;
 use std::process::Output;
@@ -46,14 +46,14 @@ fn there_is_a_manual_page_for_each_command() {
     assert!(code(&file) == 2 && stderr(&file).contains("share/man1/fsdyno.1"), "{}", stderr(&file));
 }
 
-/// `fsdyno demo --quick` where there is no QEMU.
+/// Runs `fsdyno demo --quick` without QEMU.
 fn demo(folder: &Path, more: &[&str]) -> Output {
     let mut command = fsdyno(folder);
     command.args(["demo", "--quick"]).args(more).env("PATH", folder).output().unwrap()
 }
 
 #[test]
-fn a_demo_without_a_lab_measures_the_directory_and_says_what_is_missing() {
+fn a_demo_without_a_lab_measures_the_directory_and_reports_what_is_missing() {
     let folder = tempfile::tempdir().unwrap();
     let results = folder.path().join("fsdyno-results/demo");
     for time in ["first", "second"] {
@@ -66,11 +66,11 @@ fn a_demo_without_a_lab_measures_the_directory_and_says_what_is_missing() {
     let first = records(&results);
     let output = demo(folder.path(), &["--out", "fsdyno-results/demo"]);
     assert_eq!(code(&output), 0, "{}", stderr(&output));
-    assert_eq!(records(&results), first, "a demo with --out goes on with what is there");
+    assert_eq!(records(&results), first, "a demo with --out resumes the stored result");
 }
 
 #[test]
-fn results_are_listed_with_what_they_measured() {
+fn results_are_listed_with_their_workloads_and_trials() {
     let folder = tempfile::tempdir().unwrap();
     let none = run(folder.path(), "list results");
     assert!(stdout(&none).contains("no results here"), "{}", stdout(&none));
@@ -105,42 +105,47 @@ fn a_result_has_a_name_that_commands_accept_and_a_note() {
         (code(&output), stdout(&output), stderr(&output))
     };
     let work = "run dirops --on . --set files=20 --out fsdyno-results/";
-    let (is, _, why) = fsdyno(&format!("{work}a --name monday --note first"));
-    assert_eq!(is, 0, "{why}");
+    let (exit, _, message) = fsdyno(&format!("{work}a --name monday --note first"));
+    assert_eq!(exit, 0, "{message}");
     assert_eq!(fsdyno(&format!("{work}b")).0, 0);
     let stored = records(&folder.path().join("fsdyno-results/a"));
     assert!(!serde_json::to_string(&stored).unwrap().contains("monday"));
-    // A name is taken once; the same command resumes its own result.
-    let (is, _, why) = fsdyno(&format!("{work}c --name monday"));
-    assert!(is == 2 && why.contains("'monday' is the name of 'fsdyno-results/a'"), "{why}");
+    // A name belongs to one result; the same command resumes that result.
+    let (exit, _, message) = fsdyno(&format!("{work}c --name monday"));
+    assert!(
+        exit == 2 && message.contains("'monday' is the name of 'fsdyno-results/a'"),
+        "{message}"
+    );
     assert!(!folder.path().join("fsdyno-results/c").exists());
     assert_eq!(fsdyno(&format!("{work}a --name monday")).0, 0);
-    let (is, _, why) = fsdyno("note b --name friday");
-    assert!(is == 0 && why.contains("fsdyno-results/b: named friday"), "{why}");
+    let (exit, _, message) = fsdyno("note b --name friday");
+    assert!(exit == 0 && message.contains("fsdyno-results/b: named friday"), "{message}");
     for words in [
         "report monday friday --format mail",
         "compare monday friday --threshold 100%",
         "show series monday",
         "report a",
     ] {
-        let (is, _, why) = fsdyno(words);
-        assert_eq!(is, 0, "{words}: {why}");
+        let (exit, _, message) = fsdyno(words);
+        assert_eq!(exit, 0, "{words}: {message}");
     }
-    let (is, _, why) = fsdyno("why monday --against mondya");
-    assert!(is == 2 && why.contains("no such name below fsdyno-results; did you mean 'monday'?"));
+    let (exit, _, message) = fsdyno("why monday --against mondya");
+    assert!(
+        exit == 2 && message.contains("no such name below fsdyno-results; did you mean 'monday'?")
+    );
     let (_, listed, _) = fsdyno("list results");
     let head = listed.lines().next().unwrap().to_lowercase();
     assert!(head.contains("name") && listed.contains("first"), "{listed}");
-    let (is, shown, _) = fsdyno("note friday --format json");
+    let (exit, shown, _) = fsdyno("note friday --format json");
     let shown: serde_json::Value = serde_json::from_str(&shown).unwrap();
-    assert!(is == 0 && shown["name"] == "friday" && shown["note"].is_null(), "{shown}");
-    let (is, _, why) = fsdyno("note . --name here");
-    assert!(is == 2 && why.contains("'.' is not a result folder"), "{why}");
-    let (is, _, why) = fsdyno("note friday --name a/b");
-    assert!(is == 2 && why.contains("'/' cannot be in a name"), "{why}");
+    assert!(exit == 0 && shown["name"] == "friday" && shown["note"].is_null(), "{shown}");
+    let (exit, _, message) = fsdyno("note . --name here");
+    assert!(exit == 2 && message.contains("'.' is not a result folder"), "{message}");
+    let (exit, _, message) = fsdyno("note friday --name a/b");
+    assert!(exit == 2 && message.contains("'/' cannot be in a name"), "{message}");
 }
 
-/// Runs it with the defaults of files, and nothing else of this host.
+/// Runs fsdyno with the defaults of files, and without other settings of this host.
 fn with_files(folder: &Path, words: &str) -> Output {
     let mut command = fsdyno(folder);
     command.env_remove("FSDYNO_MACHINE").env_remove("FSDYNO_CONFIG");
@@ -149,14 +154,14 @@ fn with_files(folder: &Path, words: &str) -> Output {
 }
 
 #[test]
-fn defaults_of_the_project_come_before_those_of_the_user_and_the_command_line_wins() {
+fn defaults_of_the_project_override_those_of_the_user_and_the_command_line_overrides_both() {
     let folder = tempfile::tempdir().unwrap();
     std::fs::create_dir_all(folder.path().join("config/fsdyno")).unwrap();
     let user = "disk = \"ide-2008\"\nrepeat = 3\nsize = \"2G\"\n";
     std::fs::write(folder.path().join("config/fsdyno/fsdyno.toml"), user).unwrap();
     std::fs::write(folder.path().join("fsdyno.toml"), "disk = \"sata-2009\"\n").unwrap();
     let run = |more: &str| with_files(folder.path(), &format!("run dirops --set files=20 {more}"));
-    // A directory has no disk, so only the number of repeats is left of the files.
+    // A directory has no disk, so of the defaults in the files only the number of repeats applies.
     let output = run("--on . --out r");
     assert_eq!(code(&output), 0, "{}", stderr(&output));
     assert_eq!(lines(&folder.path().join("r")), 3);
@@ -174,10 +179,7 @@ fn defaults_of_the_project_come_before_those_of_the_user_and_the_command_line_wi
     assert!(note.contains("--disk sata-2009 (fsdyno.toml:1)"), "{note}");
     assert!(note.contains("--size 2G"), "{note}");
     let (_, note) = plan("--machine desktop-2008");
-    assert!(
-        !note.contains("--disk"),
-        "the machine of the command line has a disk of its own: {note}"
-    );
+    assert!(!note.contains("--disk"), "the machine of the command line has its own disk: {note}");
 }
 
 #[test]
@@ -194,6 +196,6 @@ fn a_wrong_default_is_an_error_before_any_work_and_no_file_decides_where_fsdyno_
     assert!(error("repeat = \"x\"").contains("fsdyno.toml:1: invalid value 'x' for '--repeat"));
     assert!(error("out = \"/tmp/x\"").contains("fsdyno.toml:1: --out cannot be set in a file"));
     assert!(error("on = \"/srv\"").contains("--on cannot be set in a file"));
-    // Help and other commands do not read it.
+    // Help and other commands do not read the file.
     assert_eq!(code(&with_files(folder.path(), "list disks")), 0);
 }

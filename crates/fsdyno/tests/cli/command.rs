@@ -1,6 +1,6 @@
-//! Commands of the user's, timed.
+//! `fsdyno run command`: shell commands of the user, timed.
 
-#![allow(clippy::unwrap_used, reason = "a test ends where something is not as it should be")]
+#![allow(clippy::unwrap_used, reason = "a test panics if a result is not as expected")]
 
 use std::path::Path;
 use std::process::Output;
@@ -10,7 +10,7 @@ use serde_json::Value;
 use crate::common::lab::trials;
 use crate::common::{can_mount, code, fsdyno, run, stderr, stdout};
 
-/// `fsdyno run command` of a line, with further words.
+/// Runs a shell command with `fsdyno run command` and additional arguments.
 fn command(folder: &Path, line: &str, words: &str) -> Output {
     let mut fsdyno = fsdyno(folder);
     fsdyno.args(["run", "command", "--out", "out", "--set"]).arg(format!("command={line}"));
@@ -30,11 +30,11 @@ fn is_empty(folder: &Path) -> bool {
 #[test]
 fn a_command_is_timed_in_a_new_directory_after_its_setup_and_its_tree_is_hashed() {
     let folder = folder();
-    let line = "cat given >made; mkdir d; pwd >$SAID/where; echo \"$HOME\" >$SAID/home";
+    let line = "cat input >output; mkdir d; pwd >$OUT/where; echo \"$HOME\" >$OUT/home";
     let mut fsdyno = fsdyno(folder.path());
     fsdyno.args(["run", "command", "--out", "out", "--on", "on", "--repeat", "2"]);
-    fsdyno.args(["--set", "setup=echo before >given", "--set"]).arg(format!("command={line}"));
-    let output = fsdyno.env("HOME", "/mine").env("SAID", folder.path()).output().unwrap();
+    fsdyno.args(["--set", "setup=echo before >input", "--set"]).arg(format!("command={line}"));
+    let output = fsdyno.env("HOME", "/mine").env("OUT", folder.path()).output().unwrap();
     assert_eq!(code(&output), 0, "{}", stderr(&output));
     let trial = trials(&folder.path().join("out")).remove(0);
     let phase = &trial["measured"]["phases"][0];
@@ -110,7 +110,7 @@ fn the_same_command_leaves_the_same_tree_on_several_file_systems() {
 }
 
 #[test]
-fn what_is_no_command_line_of_the_user_runs_no_command() {
+fn only_the_command_line_of_the_user_runs_a_command() {
     let folder = folder();
     let canary = folder.path().join("canary");
     let study = format!(
@@ -129,7 +129,7 @@ fn what_is_no_command_line_of_the_user_runs_no_command() {
     std::fs::remove_file(&canary).unwrap();
     assert_eq!(code(&run(folder.path(), "report out")), 0);
     assert_eq!(code(&run(folder.path(), "why out")), 2);
-    // Its trial claims to be of the lab, so that it could be repeated.
+    // The trial now claims to have run in the lab, so that `why` could repeat it.
     let path = folder.path().join("out/trials.ndjson");
     let text = std::fs::read_to_string(&path).unwrap();
     let mut trial: Value = serde_json::from_str(text.lines().next().unwrap()).unwrap();
@@ -140,7 +140,7 @@ fn what_is_no_command_line_of_the_user_runs_no_command() {
 }
 
 #[test]
-fn requests_that_cannot_be_are_refused_before_any_work() {
+fn invalid_requests_are_refused_before_any_work() {
     let folder = folder();
     let lines: [(&[&str], &str); 7] = [
         (&["run", "command", "--on", "on"], "needs a command to time"),
@@ -156,15 +156,15 @@ fn requests_that_cannot_be_are_refused_before_any_work() {
     ];
     for (words, message) in lines {
         let output = fsdyno(folder.path()).args(words).output().unwrap();
-        let said = stderr(&output);
-        assert_eq!(code(&output), 2, "{words:?}: {said}");
-        assert!(said.contains(message), "{words:?}: {said}");
+        let printed = stderr(&output);
+        assert_eq!(code(&output), 2, "{words:?}: {printed}");
+        assert!(printed.contains(message), "{words:?}: {printed}");
     }
     assert!(is_empty(&folder.path().join("on")));
 }
 
 #[test]
-fn workloads_that_need_something_first_are_shown_with_what_they_need() {
+fn show_workload_names_what_a_workload_needs_first() {
     let folder = folder();
     for (name, needs) in [("command", "needs a command to time"), ("replay", "needs a recording")] {
         let shown = run(folder.path(), &format!("show workload {name}"));

@@ -1,6 +1,6 @@
 //! Compares the generated parts of docs/ with the program: its help, and the verdicts of the studies in results/.
 //! `make docs` writes both.
-#![allow(clippy::unwrap_used, reason = "a test ends where something is not as it should be")]
+#![allow(clippy::unwrap_used, reason = "a test panics if a result is not as expected")]
 
 use std::path::{Path, PathBuf};
 
@@ -51,8 +51,8 @@ fn the_reference_is_the_programs_own_help() {
     if std::env::var_os("FSDYNO_WRITE_DOCS").is_some() {
         std::fs::write(&path, &text).unwrap();
     }
-    let there = std::fs::read_to_string(&path).unwrap_or_default();
-    assert!(there == text, "docs/cli.md is not what --help prints; run: make docs");
+    let stored = std::fs::read_to_string(&path).unwrap_or_default();
+    assert!(stored == text, "docs/cli.md is not what --help prints; run: make docs");
 }
 
 #[test]
@@ -69,15 +69,15 @@ fn the_published_schemas_are_those_of_the_program() {
         if std::env::var_os("FSDYNO_WRITE_DOCS").is_some() {
             std::fs::write(path(name), stdout(&output)).unwrap();
         }
-        let there = std::fs::read_to_string(path(name)).unwrap_or_default();
+        let stored = std::fs::read_to_string(path(name)).unwrap_or_default();
         assert!(
-            there == stdout(&output),
+            stored == stdout(&output),
             "{} is not current; run: make docs",
             path(name).display()
         );
     }
     for entry in std::fs::read_dir(&folder).unwrap().map(|entry| entry.unwrap().path()) {
-        // Study files have a schema by hand, which the tests of their reader check.
+        // The schema of study files is written by hand; the tests of their reader check it.
         let by_hand = entry == path("study");
         let known = by_hand || names.iter().any(|name| path(name) == entry);
         assert!(known, "{} has no type", entry.display());
@@ -97,13 +97,14 @@ fn the_limits_of_files_are_stated() {
     }
 }
 
-/// The study whose archive a folder of results is: `2026-11-22-phillips-2001` is one of phillips-2001.
-fn studied(folder: &Path) -> Option<String> {
+/// Returns the study that a result folder archives: phillips-2001 for `2026-11-22-phillips-2001`.
+fn study_of(folder: &Path) -> Option<String> {
     let name = folder.file_name()?.to_str()?;
     folder.join("study.toml").exists().then(|| name.splitn(4, '-').last().map(str::to_string))?
 }
 
-/// The counts, claims with verdicts, and explanations of a study's output; without the published tables.
+/// Returns the counts, the claims with verdicts, and the explanations of a study's output, without the published
+/// tables.
 fn verdicts(end: &str) -> String {
     let mut kept = String::new();
     let mut claims = true;
@@ -131,7 +132,7 @@ fn the_table_of_full_scale_verdicts_is_that_of_the_records() {
         .collect();
     folders.sort();
     let mut lines = Vec::new();
-    for folder in folders.iter().filter(|folder| studied(folder).is_some()) {
+    for folder in folders.iter().filter(|folder| study_of(folder).is_some()) {
         let nowhere = tempfile::tempdir().unwrap();
         let mut report = fsdyno(nowhere.path());
         let end = report.arg("report").arg(folder).args(["--format", "json"]).output().unwrap();
@@ -160,8 +161,8 @@ fn the_table_of_full_scale_verdicts_is_that_of_the_records() {
     if std::env::var_os("FSDYNO_WRITE_DOCS").is_some() {
         std::fs::write(&path, &table).unwrap();
     }
-    let there = std::fs::read_to_string(&path).unwrap();
-    assert!(there == table, "catalog/full-scale.json is not what results/ has; run: make docs");
+    let stored = std::fs::read_to_string(&path).unwrap();
+    assert!(stored == table, "catalog/full-scale.json is not what results/ has; run: make docs");
 }
 
 #[test]
@@ -169,8 +170,8 @@ fn the_verdicts_in_a_studys_document_are_those_of_the_records() {
     let root = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../..");
     let results =
         std::fs::read_dir(root.join("results")).unwrap().map(|entry| entry.unwrap().path());
-    let archives = results.filter_map(|folder| Some((studied(&folder)?, folder)));
-    // A study without claims ends with factors; its document is not one of verdicts.
+    let archives = results.filter_map(|folder| Some((study_of(&folder)?, folder)));
+    // A study without claims ends with factors; its document contains no verdicts.
     let claims = |folder: &Path| {
         std::fs::read_to_string(folder.join("study.toml")).unwrap().contains("\n[[claim")
     };
@@ -190,7 +191,7 @@ fn the_verdicts_in_a_studys_document_are_those_of_the_records() {
         let parts = text
             .split_once(&begins)
             .and_then(|(before, rest)| Some((before, rest.split_once(ends)?)));
-        let Some((before, (there, after))) = parts else {
+        let Some((before, (stored, after))) = parts else {
             panic!("{} has no place for its verdicts: {begins} and {ends}", page.display())
         };
         let by_records = format!("\n\n{}\n\n", verdicts(&stdout(&end)));
@@ -198,7 +199,7 @@ fn the_verdicts_in_a_studys_document_are_those_of_the_records() {
             std::fs::write(&page, format!("{before}{begins}{by_records}{ends}{after}")).unwrap();
         } else {
             assert!(
-                there == by_records,
+                stored == by_records,
                 "{} and {} differ; run: make docs",
                 page.display(),
                 folder.display()
@@ -207,7 +208,7 @@ fn the_verdicts_in_a_studys_document_are_those_of_the_records() {
     }
 }
 
-/// The folders at and below a path that have records.
+/// Returns the folders at and below a path that have records.
 fn with_records(path: &Path) -> Vec<PathBuf> {
     let mut found = Vec::new();
     if fsdyno_report::compressed::find(&path.join(fsdyno_record::lines::FILE)).is_some() {

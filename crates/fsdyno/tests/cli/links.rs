@@ -1,5 +1,5 @@
 //! The documents: each link leads somewhere, and each document is in the list of documents.
-#![allow(clippy::unwrap_used, reason = "a test ends where something is not as it should be")]
+#![allow(clippy::unwrap_used, reason = "a test panics if a result is not as expected")]
 
 use std::path::{Path, PathBuf};
 
@@ -7,7 +7,7 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap()
 }
 
-/// The Markdown files at and below a folder.
+/// Returns the Markdown files at and below a folder.
 fn documents(folder: &Path) -> Vec<PathBuf> {
     let mut found = Vec::new();
     for path in folder.read_dir().unwrap().map(|entry| entry.unwrap().path()) {
@@ -21,7 +21,7 @@ fn documents(folder: &Path) -> Vec<PathBuf> {
     found
 }
 
-/// The text without blocks of code and without code within lines.
+/// Returns the text without code blocks and inline code.
 fn prose(text: &str) -> String {
     let mut code = false;
     let mut lines = Vec::new();
@@ -36,7 +36,7 @@ fn prose(text: &str) -> String {
     lines.join("\n")
 }
 
-/// The targets of links, also of images and of `src` and `srcset`.
+/// Returns the targets of links and images, and the values of `src` and `srcset`.
 fn targets(text: &str) -> Vec<String> {
     let between = |begin: &str, end: char| -> Vec<String> {
         let parts = text.split(begin).skip(1);
@@ -45,7 +45,7 @@ fn targets(text: &str) -> Vec<String> {
     [between("](", ')'), between("src=\"", '"'), between("srcset=\"", '"')].concat()
 }
 
-/// The anchors of a document's headings, as GitHub and mdBook make them.
+/// Returns the anchors of a document's headings, as GitHub and mdBook generate them.
 fn anchors(text: &str) -> Vec<String> {
     let mut code = false;
     let mut anchors = Vec::new();
@@ -107,7 +107,7 @@ fn each_document_is_in_the_list_of_documents() {
 }
 
 #[test]
-fn a_link_in_code_is_none_and_headings_have_anchors() {
+fn links_in_code_are_ignored_and_headings_have_anchors() {
     let text = "see [a](b.md#c) and `[x](y)`\n```\n[z](z)\n```\n    [w](w)\n<img src=\"p.svg\">";
     assert_eq!(targets(&prose(text)), ["b.md#c", "p.svg"]);
     assert_eq!(anchors("# A b, `c`-d\n```\n# no\n```\n## E"), ["a-b-c-d", "e"]);

@@ -1,6 +1,6 @@
 //! The model of ext2 directories from end to end: bit-identical each time, marked as a model wherever it is
 //! shown, and unsupported options refused.
-#![allow(clippy::unwrap_used, reason = "a test ends where something is not as it should be")]
+#![allow(clippy::unwrap_used, reason = "a test panics if a result is not as expected")]
 
 use crate::common::{code, run, stderr, stdout};
 use serde_json::Value;
@@ -11,14 +11,14 @@ fn trials(folder: &std::path::Path, results: &str) -> Vec<Value> {
 }
 
 #[test]
-fn the_three_of_2001_run_in_seconds_and_twice_the_same() {
+fn the_three_models_are_bit_identical_in_two_runs() {
     let folder = tempfile::tempdir().unwrap();
     for results in ["one", "two"] {
         let words =
             format!("run dirops --on model --set files=1000 --repeat 2 --verbose --out {results}");
-        let ran = run(folder.path(), &words);
-        assert_eq!(code(&ran), 0, "{}", stderr(&ran));
-        let table = stdout(&ran);
+        let output = run(folder.path(), &words);
+        assert_eq!(code(&output), 0, "{}", stderr(&output));
+        let table = stdout(&output);
         assert!(table.contains("model (in this program, no kernel)"), "{table}");
         assert!(table.contains("entries examined"), "{table}");
     }
@@ -36,21 +36,21 @@ fn the_three_of_2001_run_in_seconds_and_twice_the_same() {
 #[test]
 fn options_that_the_model_lacks_are_refused_before_any_work() {
     let folder = tempfile::tempdir().unwrap();
-    for (words, right) in [
+    for (words, expected) in [
         ("dirops --on model --kernel 6.1", "--kernel works only in the lab"),
         ("dirops --on model --fs ext4", "there is no model 'ext4'"),
         ("dirops --on model --threads 2", "leave --threads"),
         ("tarball --on model", "workload 'tarball' cannot run in the model"),
         ("capacity --on model", "cannot run in the model"),
     ] {
-        let ran = run(folder.path(), &format!("run {words}"));
-        assert_eq!(code(&ran), 2, "{words}: {}", stderr(&ran));
-        assert!(stderr(&ran).contains(right), "{words}: {}", stderr(&ran));
+        let output = run(folder.path(), &format!("run {words}"));
+        assert_eq!(code(&output), 2, "{words}: {}", stderr(&output));
+        assert!(stderr(&output).contains(expected), "{words}: {}", stderr(&output));
     }
 }
 
 #[test]
-fn the_commit_is_named_by_version_and_record_and_is_no_part_of_the_lab_identity() {
+fn the_commit_is_in_the_version_and_the_record_and_not_in_the_lab_identity() {
     let folder = tempfile::tempdir().unwrap();
     let version = run(folder.path(), "--version");
     assert_eq!(code(&version), 0);
@@ -60,7 +60,7 @@ fn the_commit_is_named_by_version_and_record_and_is_no_part_of_the_lab_identity(
     };
     assert!(stdout(&version).contains(&format!(" ({}", &commit[..12])), "{}", stdout(&version));
 
-    // Nowhere but in the section that identities leave out.
+    // The commit is only in the section that identities exclude.
     let program = std::fs::read(env!("CARGO_BIN_EXE_fsdyno")).unwrap();
     let found: Vec<usize> = program
         .windows(commit.len())
@@ -77,10 +77,10 @@ fn the_commit_is_named_by_version_and_record_and_is_no_part_of_the_lab_identity(
 
     let words = "run dirops --on model --fs cached-ext2 --set files=100 --out";
     assert_eq!(code(&run(folder.path(), &format!("{words} own"))), 0);
-    let mut ran = std::process::Command::new(&path);
-    ran.current_dir(folder.path()).args(words.split(' ')).arg("changed");
-    let ran = ran.output().unwrap();
-    assert_eq!(code(&ran), 0, "{}", stderr(&ran));
+    let mut command = std::process::Command::new(&path);
+    command.current_dir(folder.path()).args(words.split(' ')).arg("changed");
+    let output = command.output().unwrap();
+    assert_eq!(code(&output), 0, "{}", stderr(&output));
     let (own, changed) = (trials(folder.path(), "own"), trials(folder.path(), "changed"));
     assert_eq!(own[0]["host"]["build"]["commit"], commit);
     assert_eq!(changed[0]["host"]["build"]["commit"], other);
@@ -90,7 +90,7 @@ fn the_commit_is_named_by_version_and_record_and_is_no_part_of_the_lab_identity(
     assert!(stdout(&compared).contains(&other[..12]), "{}", stdout(&compared));
 }
 
-/// The commit of this checkout; none where it is none.
+/// Returns the commit of this checkout; `None` outside a checkout.
 fn head() -> Option<String> {
     let git = std::process::Command::new("git")
         .args(["rev-parse", "HEAD"])

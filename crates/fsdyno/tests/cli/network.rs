@@ -16,11 +16,11 @@ fn every_network_is_listed_and_shown_with_its_file_which_can_be_copied() {
         let file = fsdyno_network::text(name).unwrap();
         assert!(shown.contains("round trip") && shown.ends_with(&file), "{shown}");
         std::fs::write(folder.path().join("copy.toml"), file).unwrap();
-        let of = |network: &str| {
+        let network_of = |network: &str| {
             let words = format!("run dirops --set files=100 --fs nfs:ext4 --network {network}");
             plans(folder.path(), &words).remove(0)["venue"]["network"].clone()
         };
-        let (mut copy, own) = (of("copy.toml"), of(name));
+        let (mut copy, own) = (network_of("copy.toml"), network_of(name));
         assert_eq!(copy["name"], "copy.toml");
         copy["name"] = name.into();
         assert_eq!(copy, own);
@@ -28,7 +28,7 @@ fn every_network_is_listed_and_shown_with_its_file_which_can_be_copied() {
 }
 
 #[test]
-fn clients_and_networks_are_rows_of_shared_file_systems_alone() {
+fn only_shared_file_systems_have_rows_for_clients_and_networks() {
     let folder = tempfile::tempdir().unwrap();
     let words = "run dirops --set files=96 --fs ext4 --fs nfs:ext4 --clients 1,2 --clients 4 --network lan-1g --network lan-25g";
     let all = plans(folder.path(), words);
@@ -39,8 +39,8 @@ fn clients_and_networks_are_rows_of_shared_file_systems_alone() {
     hashes.sort();
     hashes.dedup();
     assert_eq!(hashes.len(), 7);
-    let said = stdout(&run(folder.path(), &format!("{words} --dry-run")));
-    assert!(said.contains("nfs:ext4, 4 clients, network lan-25g: "), "{said}");
+    let printed = stdout(&run(folder.path(), &format!("{words} --dry-run")));
+    assert!(printed.contains("nfs:ext4, 4 clients, network lan-25g: "), "{printed}");
     let plan = plans(folder.path(), "run dirops --set files=96 --fs nfs:ext4").remove(0);
     assert_eq!(
         (&plan["venue"]["clients"], &plan["venue"]["network"]["name"]),
@@ -49,9 +49,9 @@ fn clients_and_networks_are_rows_of_shared_file_systems_alone() {
 }
 
 #[test]
-fn what_cannot_be_shared_is_refused_with_what_would_be_right() {
+fn invalid_shared_file_systems_are_refused_with_the_accepted_values() {
     let folder = tempfile::tempdir().unwrap();
-    for (words, right) in [
+    for (words, expected) in [
         ("--fs nfs:ext4 --clients 0", "a whole number from 1 to 64"),
         ("--fs nfs:ext4 --clients 65", "a whole number from 1 to 64"),
         ("--fs nfs:ext4 --clients 1..8", "'1..8' is not a number"),
@@ -83,7 +83,7 @@ fn what_cannot_be_shared_is_refused_with_what_would_be_right() {
     ] {
         let output = run(folder.path(), &format!("run dirops --set files=100 {words}"));
         assert_eq!(code(&output), 2, "{words}: {}", stderr(&output));
-        assert!(stderr(&output).contains(right), "{words}: {}", stderr(&output));
+        assert!(stderr(&output).contains(expected), "{words}: {}", stderr(&output));
     }
     let output = run(folder.path(), "run tarball --set files=100 --fs nfs:ext4 --clients 2");
     assert!(stderr(&output).contains("can be shared; leave it at 1"), "{}", stderr(&output));

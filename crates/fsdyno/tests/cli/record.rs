@@ -1,6 +1,6 @@
 //! Recording, through the command line.
 
-#![allow(clippy::unwrap_used, reason = "a test ends where something is not as it should be")]
+#![allow(clippy::unwrap_used, reason = "a test panics if a result is not as expected")]
 
 use std::path::Path;
 use std::process::Output;
@@ -34,9 +34,10 @@ fn a_calibration_states_the_ratio_and_the_kinds_of_calls_that_differ_most() {
     let words = ["record", "--calibrate", "-o", "../it.trace", "--", "sh", "-c", script];
     std::fs::create_dir(folder.path().join("tree")).unwrap();
     let output = fsdyno(&folder.path().join("tree")).args(words).output().unwrap();
-    let said = stderr(&output);
-    assert_eq!(code(&output), 0, "{said}");
-    let line = said.lines().find(|line| line.contains("calibration in '.', warm")).expect(&said);
+    let message = stderr(&output);
+    assert_eq!(code(&output), 0, "{message}");
+    let line =
+        message.lines().find(|line| line.contains("calibration in '.', warm")).expect(&message);
     let (ratio, kinds) = line.split_once(" %; most of the difference: ").expect(line);
     assert!(ratio.rsplit(' ').next().unwrap().parse::<f64>().unwrap() > 0.0, "{line}");
     assert!(kinds.matches(" replayed, ").count() >= 3, "{line}");
@@ -126,10 +127,10 @@ fn texts_of_other_tools_are_imported_and_mistakes_have_their_line() {
 }
 
 #[test]
-fn auto_falls_back_to_ptrace_and_says_why() {
+fn auto_falls_back_to_ptrace_and_reports_why() {
     let folder = tempfile::tempdir().unwrap();
     let record = |how: &str| {
-        // A file may have a few MiB: the memory that is shared with programs is larger.
+        // The limit on file sizes is a few MiB; the memory that is shared with programs is larger.
         let script =
             format!("ulimit -f 20000; exec \"$0\" record --how {how} -o t -- cat /dev/null");
         let mut command = std::process::Command::new("sh");
@@ -137,20 +138,20 @@ fn auto_falls_back_to_ptrace_and_says_why() {
         command.current_dir(folder.path()).output().unwrap()
     };
     let auto = record("auto");
-    let said = stderr(&auto);
-    assert_eq!(code(&auto), 0, "{said}");
+    let message = stderr(&auto);
+    assert_eq!(code(&auto), 0, "{message}");
     assert!(
-        said.contains(
+        message.contains(
             "recorded by ptrace, since no memory can be shared with programs (File too large"
         ),
-        "{said}"
+        "{message}"
     );
     let inside = record("inside");
     assert_eq!(code(&inside), 3, "{}", stderr(&inside));
     assert!(stderr(&inside).contains("--how ptrace needs none"), "{}", stderr(&inside));
 }
 
-/// What only a user without privileges meets: a setuid program runs without its own, and is recorded.
+/// Tests a case that only an unprivileged user has: a setuid program runs without its privileges, and is recorded.
 #[test]
 fn a_user_without_privileges_records_all_and_setuid_programs_too() {
     use std::os::unix::fs::PermissionsExt;
@@ -159,17 +160,17 @@ fn a_user_without_privileges_records_all_and_setuid_programs_too() {
         return;
     }
     let folder = tempfile::tempdir().unwrap();
-    let at = folder.path().display();
+    let folder_path = folder.path().display();
     std::fs::set_permissions(folder.path(), std::fs::Permissions::from_mode(0o777)).unwrap();
     let program = folder.path().join("suid-id");
     std::fs::copy("/usr/bin/id", &program).unwrap();
     std::fs::set_permissions(&program, PermissionsExt::from_mode(0o4755)).unwrap();
-    let own = env!("CARGO_BIN_EXE_fsdyno");
+    let fsdyno_path = env!("CARGO_BIN_EXE_fsdyno");
     let words = [
         "--reuid=65534",
         "--regid=65534",
         "--clear-groups",
-        own,
+        fsdyno_path,
         "record",
         "-o",
         "it.trace",
@@ -179,35 +180,38 @@ fn a_user_without_privileges_records_all_and_setuid_programs_too() {
     ];
     let output = std::process::Command::new("setpriv")
         .args(words)
-        .arg(format!("{at}/suid-id -u; : >made; cat made"))
+        .arg(format!("{folder_path}/suid-id -u; : >made; cat made"))
         .current_dir(folder.path())
         .output();
     let output = match output {
         Ok(output) if !stderr(&output).contains("Permission denied") => output,
         _ => {
-            eprintln!("skipped: there is no setpriv, or {own} is not readable for others");
+            eprintln!("skipped: there is no setpriv, or {fsdyno_path} is not readable for others");
             return;
         }
     };
     assert_eq!((code(&output), stdout(&output).as_str()), (0, "65534\n"), "{}", stderr(&output));
-    let said = stderr(&output);
-    assert!(said.contains("setuid programs, which ran without their privileges: 1"), "{said}");
-    assert!(said.contains("inside the programs") && !said.contains(" 0 inside"), "{said}");
+    let message = stderr(&output);
+    assert!(
+        message.contains("setuid programs, which ran without their privileges: 1"),
+        "{message}"
+    );
+    assert!(message.contains("inside the programs") && !message.contains(" 0 inside"), "{message}");
 }
 
 #[test]
-fn recording_by_bpf_without_privileges_says_what_it_needs_before_any_work() {
+fn recording_by_bpf_without_privileges_reports_what_it_needs_before_any_work() {
     use std::os::unix::fs::PermissionsExt;
     if !rustix::process::geteuid().is_root() {
-        eprintln!("skipped: this needs root, to be another user");
+        eprintln!("skipped: only root can become another user");
         return;
     }
     let folder = tempfile::tempdir().unwrap();
     std::fs::set_permissions(folder.path(), std::fs::Permissions::from_mode(0o777)).unwrap();
-    let own = env!("CARGO_BIN_EXE_fsdyno");
+    let program = env!("CARGO_BIN_EXE_fsdyno");
     for rest in [&["--how", "bpf", "--", "true"][..], &["--pid", "1"]] {
         let output = std::process::Command::new("setpriv")
-            .args(["--reuid=65534", "--regid=65534", "--clear-groups", own, "record"])
+            .args(["--reuid=65534", "--regid=65534", "--clear-groups", program, "record"])
             .args(["-o", "it.trace"])
             .args(rest)
             .current_dir(folder.path())
@@ -215,13 +219,13 @@ fn recording_by_bpf_without_privileges_says_what_it_needs_before_any_work() {
         let output = match output {
             Ok(output) if !stderr(&output).contains("failed to execute") => output,
             _ => {
-                eprintln!("skipped: there is no setpriv, or {own} is not readable for others");
+                eprintln!("skipped: there is no setpriv, or {program} is not readable for others");
                 return;
             }
         };
-        let said = stderr(&output);
-        assert_eq!(code(&output), 3, "{said}");
-        assert!(said.contains("it needs root, or the capabilities CAP_BPF"), "{said}");
+        let message = stderr(&output);
+        assert_eq!(code(&output), 3, "{message}");
+        assert!(message.contains("it needs root, or the capabilities CAP_BPF"), "{message}");
         assert!(!folder.path().join("it.trace").exists());
     }
 }

@@ -1,6 +1,6 @@
-//! `fsdyno run --width`: the number of repeats by a pilot, stored, resumed, refused where it cannot hold. It runs in
-//! the model, which needs no kernel and is bit-identical each time.
-#![allow(clippy::unwrap_used, reason = "a test ends where something is not as it should be")]
+//! `fsdyno run --width`: the number of repeats that a pilot determines: stored, resumed, and refused where it cannot
+//! apply. The tests run in the model, which needs no kernel and is bit-identical each time.
+#![allow(clippy::unwrap_used, reason = "a test panics if a result is not as expected")]
 
 use std::fs;
 use std::path::Path;
@@ -61,7 +61,7 @@ fn a_rule_does_not_change_after_results_and_shards_have_none() {
     let folder = place.path();
     assert_eq!(code(&run(folder, &format!("{COMMAND} --out there"))), 0);
     let fixed = "run dirops --on model --set files=300 --set order=random --repeat 20 --out there";
-    for (words, right) in [
+    for (words, expected) in [
         (fixed.to_string(), "give --out a new folder"),
         (
             COMMAND.replace("0.2%", "0.1%") + " --out there",
@@ -77,7 +77,7 @@ fn a_rule_does_not_change_after_results_and_shards_have_none() {
     ] {
         let refused = run(folder, &words);
         assert_eq!(code(&refused), 2, "{words}: {}", stderr(&refused));
-        assert!(stderr(&refused).contains(right), "{words}: {}", stderr(&refused));
+        assert!(stderr(&refused).contains(expected), "{words}: {}", stderr(&refused));
     }
     assert!(!folder.join("share").exists());
 }

@@ -1,6 +1,6 @@
 //! Replays in a directory, through the command line.
 
-#![allow(clippy::unwrap_used, reason = "a test ends where something is not as it should be")]
+#![allow(clippy::unwrap_used, reason = "a test panics if a result is not as expected")]
 
 use std::path::Path;
 use std::process::Output;
@@ -26,7 +26,7 @@ fn replay(folder: &Path) -> Output {
     run(folder, "run replay --set trace=it.trace --on on --out out")
 }
 
-/// All notes of the one trial.
+/// Returns all notes of the only trial.
 fn notes(folder: &Path) -> String {
     trials(&folder.join("out")).remove(0)["conditions"]["notes"].to_string()
 }
@@ -48,7 +48,7 @@ fn below(folder: &Path) -> Vec<String> {
     all
 }
 
-/// A script that makes files by several processes.
+/// A script whose processes create files.
 const SCRIPT: &str = "mkdir d; (echo one >d/a; cat d/a >d/b) & (echo two >d/c; mv d/c d/e) & wait; \
                       ln d/a d/hard; ls d; rm d/b";
 
@@ -64,14 +64,14 @@ fn a_script_recorded_by_bpf_is_replayed_in_a_directory_with_every_result_compare
     }
 }
 
-/// True if this host records by BPF; says why if it does not.
+/// Returns true if this host can record by BPF; otherwise prints the reason.
 fn has_bpf() -> bool {
     let folder = tempfile::tempdir().unwrap();
-    let tried = run(folder.path(), "record --how bpf -o it.trace -- true");
-    if code(&tried) != 0 {
-        eprintln!("skipped: {}", stderr(&tried));
+    let output = run(folder.path(), "record --how bpf -o it.trace -- true");
+    if code(&output) != 0 {
+        eprintln!("skipped: {}", stderr(&output));
     }
-    code(&tried) == 0
+    code(&output) == 0
 }
 
 fn recorded_and_replayed(how: &str) {
@@ -92,7 +92,7 @@ fn recorded_and_replayed(how: &str) {
 }
 
 #[test]
-fn a_process_that_ran_already_is_recorded_and_replayed() {
+fn a_process_that_already_runs_is_recorded_and_replayed() {
     use std::io::{BufRead, BufReader, Write};
     use std::process::{Command, Stdio};
     if !has_bpf() {
@@ -114,16 +114,16 @@ fn a_process_that_ran_already_is_recorded_and_replayed() {
     let mut recorder = fsdyno(folder.path());
     recorder.args(["record", "--pid", &pid, "--seconds", "5", "-o", "it.trace"]);
     let mut recorder = recorder.stderr(Stdio::piped()).spawn().unwrap();
-    let said = BufReader::new(recorder.stderr.take().unwrap());
-    let mut said = said.lines();
+    let printed = BufReader::new(recorder.stderr.take().unwrap());
+    let mut printed = printed.lines();
     assert_eq!(
-        said.next().unwrap().unwrap(),
+        printed.next().unwrap().unwrap(),
         format!("fsdyno: recording process {pid}; Ctrl-C ends the recording")
     );
     writeln!(&input, "echo more >&7; {SCRIPT}; cat old/file >new; echo done").unwrap();
     assert!(output.any(|line| line.unwrap() == "done"));
-    let said: Vec<String> = said.map(Result::unwrap).collect();
-    assert!(recorder.wait().unwrap().success(), "{said:?}");
+    let printed: Vec<String> = printed.map(Result::unwrap).collect();
+    assert!(recorder.wait().unwrap().success(), "{printed:?}");
     drop(input);
     assert!(shell.wait().unwrap().success());
     std::fs::remove_dir_all(&on).unwrap();
@@ -138,7 +138,7 @@ fn a_process_that_ran_already_is_recorded_and_replayed() {
 }
 
 #[test]
-fn what_is_no_whole_trace_is_refused_with_its_offset_before_anything_is_made() {
+fn a_damaged_or_truncated_trace_is_refused_with_its_offset_before_any_work() {
     let mut trace = Builder::new();
     let main = Builder::MAIN;
     for at in 0..200 {
@@ -159,11 +159,11 @@ fn what_is_no_whole_trace_is_refused_with_its_offset_before_anything_is_made() {
     ] {
         let folder = folder(bytes);
         let output = replay(folder.path());
-        let said = stderr(&output);
-        assert_eq!(code(&output), 2, "{said}");
+        let printed = stderr(&output);
+        assert_eq!(code(&output), 2, "{printed}");
         assert!(
-            said.contains("--set trace=it.trace: at byte ") && said.contains(message),
-            "{said}"
+            printed.contains("--set trace=it.trace: at byte ") && printed.contains(message),
+            "{printed}"
         );
         assert_eq!(below(&folder.path().join("on")), [""; 0]);
         assert!(!folder.path().join("out").exists());
@@ -172,7 +172,7 @@ fn what_is_no_whole_trace_is_refused_with_its_offset_before_anything_is_made() {
 
 #[test]
 fn no_path_of_a_trace_leads_out_of_the_directory_of_the_trial() {
-    // A name of two bytes that cannot stand twice in so short a trace, so that nothing is compressed.
+    // A name of two bytes that does not recur in such a short trace, so that it is not compressed.
     let mut trace = Builder::new();
     let (_, file) = trace.create(Builder::MAIN, Builder::ROOT, "Qz", CREATE);
     trace.close(Builder::MAIN, file);
@@ -180,13 +180,13 @@ fn no_path_of_a_trace_leads_out_of_the_directory_of_the_trial() {
         let bytes = with_name(&trace.finish().unwrap(), b"Qz", outside.as_bytes());
         let folder = folder(&bytes);
         let output = replay(folder.path());
-        let said = stderr(&output);
-        assert_eq!(code(&output), 2, "{outside}: {said}");
-        assert!(said.contains("at byte ") && said.contains("invalid name"), "{said}");
+        let printed = stderr(&output);
+        assert_eq!(code(&output), 2, "{outside}: {printed}");
+        assert!(printed.contains("at byte ") && printed.contains("invalid name"), "{printed}");
     }
 }
 
-/// The trace with one name replaced by another of its length in its frame, and the checksum of that corrected
+/// Returns the trace with one name replaced by another of equal length, and the checksum of its frame corrected
 /// (docs/trace-format.md).
 fn with_name(trace: &[u8], old: &[u8], new: &[u8]) -> Vec<u8> {
     let mut bytes = trace.to_vec();
@@ -228,13 +228,13 @@ fn a_symbolic_link_of_a_trace_leads_nowhere_and_is_no_directory() {
     let (mut through, link) = with_link();
     through.create(main, link, "file", CREATE);
     let refused = folder(&through.finish().unwrap());
-    let said = stderr(&replay(refused.path()));
+    let printed = stderr(&replay(refused.path()));
     assert!(
-        said.contains("at byte ") && said.contains("used as a directory but is not one"),
-        "{said}"
+        printed.contains("at byte ") && printed.contains("used as a directory but is not one"),
+        "{printed}"
     );
 
-    // Whatever its target was, the link that is made leads to a name that does not exist.
+    // Whatever the recorded target was, the link that the replay creates points to a name that does not exist.
     let (mut followed, link) = with_link();
     let at = At::new(root, name("link"), Some(link));
     let stat = Call::Stat { target: Target::At(at), stat: StatKind::Stat };
@@ -273,9 +273,9 @@ fn on_the_file_system_of_the_recording_another_result_fails_the_trial_and_elsewh
     let same = made(mount.split(' ').next().unwrap());
     let output = replay(same.path());
     assert_eq!(code(&output), 4, "{}", stderr(&output));
-    let said = stderr(&output);
+    let printed = stderr(&output);
     assert!(
-        said.contains("returned a result other than the recorded one; 1 getxattr calls"),
-        "{said}"
+        printed.contains("returned a result other than the recorded one; 1 getxattr calls"),
+        "{printed}"
     );
 }

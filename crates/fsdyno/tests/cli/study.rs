@@ -1,6 +1,6 @@
 //! Studies from end to end: errors in a file are reported before any work, stopped studies resume, and the
 //! study of the docs runs.
-#![allow(clippy::unwrap_used, reason = "a test ends where something is not as it should be")]
+#![allow(clippy::unwrap_used, reason = "a test panics if a result is not as expected")]
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -71,13 +71,13 @@ fn study(folder: &Path, text: &str, words: &str) -> Output {
     run(folder, &format!("study ./my.toml {words}"))
 }
 
-/// Each line of the trials up to what is the host's, in whatever order they ran.
+/// Returns the records without their host part, as a set.
 fn trials(results: &Path) -> BTreeSet<String> {
     let text = std::fs::read_to_string(results.join("trials.ndjson")).unwrap();
     text.lines().map(|line| line.split_once(",\"host\":").unwrap().0.to_string()).collect()
 }
 
-/// Two rows with a ratio near the bound of a claim for one seed.
+/// A study of two rows whose ratio is near the bound of a claim for one seed.
 const NEAR: &str = r#"
 title = "Are they alike?"
 question = "Is one of two equal ones faster?"
@@ -100,7 +100,7 @@ more_than = 1.0
 fn a_verdict_of_one_seed_near_its_bound_gets_two_more_seeds_for_its_rows() {
     let place = tempfile::tempdir().unwrap();
     let folder = place.path();
-    let of = |out: &str| -> Vec<String> {
+    let seeds_in = |out: &str| -> Vec<String> {
         let text =
             std::fs::read_to_string(folder.join(out).join("as-it-stands/once/trials.ndjson"));
         let records = text.unwrap();
@@ -113,34 +113,34 @@ fn a_verdict_of_one_seed_near_its_bound_gets_two_more_seeds_for_its_rows() {
         seeds
     };
     let dry = study(folder, NEAR, "--dry-run");
-    let said = "If the value of a claim for one seed lies within 20 % of its bound, its configurations get 2 more seeds: at most 6 \
+    let message = "If the value of a claim for one seed lies within 20 % of its bound, its configurations get 2 more seeds: at most 6 \
                 more trials (--no-more-seeds disables this)\n";
-    assert!(stdout(&dry).ends_with(said), "{}", stdout(&dry));
+    assert!(stdout(&dry).ends_with(message), "{}", stdout(&dry));
     for (words, out) in [("--no-more-seeds", "off"), ("--repeat 1", "one")] {
         let done = study(folder, NEAR, &format!("{words} --out {out}"));
         assert_eq!(code(&done), 0, "{}", stderr(&done));
-        assert_eq!(of(out), ["far 1", "one 1", "other 1"], "{words}");
+        assert_eq!(seeds_in(out), ["far 1", "one 1", "other 1"], "{words}");
         assert!(
             !stdout(&study(folder, NEAR, &format!("{words} --dry-run"))).contains("more seeds")
         );
         assert!(stdout(&done).contains("C1 undecided, one seed"), "{}", stdout(&done));
     }
     let done = study(folder, NEAR, "--out more");
-    let said = "with one seed, C1 within 20 % of the bound; running 4 more trials of one, other in once as it stands";
-    assert!(stderr(&done).contains(said), "{}", stderr(&done));
+    let message = "with one seed, C1 within 20 % of the bound; running 4 more trials of one, other in once as it stands";
+    assert!(stderr(&done).contains(message), "{}", stderr(&done));
     let all = ["far 1", "one 1", "one 2", "one 3", "other 1", "other 2", "other 3"];
-    assert_eq!(of("more"), all);
+    assert_eq!(seeds_in("more"), all);
     assert!(!stdout(&done).contains("one seed"), "{}", stdout(&done));
-    // The same command goes on where it was: here there is nothing left.
+    // The same command resumes the study; here nothing remains.
     let again = study(folder, NEAR, "--out more");
     assert!(!stderr(&again).contains("with one seed"), "{}", stderr(&again));
-    assert_eq!(of("more"), all);
+    assert_eq!(seeds_in("more"), all);
 }
 
 #[test]
 fn errors_in_a_file_are_reported_with_their_position_before_any_work() {
     let folder = tempfile::tempdir().unwrap();
-    for (from, to, place, says) in [
+    for (from, to, place, expected) in [
         (
             "workload = \"dirops\"",
             "workload = \"dirop\"",
@@ -216,10 +216,10 @@ fn errors_in_a_file_are_reported_with_their_position_before_any_work() {
         for words in ["--out results", "--dry-run"] {
             let output = study(folder.path(), &text, words);
             assert_eq!(code(&output), 2, "{to}: {}", stderr(&output));
-            let told = stderr(&output);
+            let printed = stderr(&output);
             let line = place.split(':').next().unwrap();
-            let there = told.contains(&format!("./my.toml:{line}:"));
-            assert!(there && told.contains(says), "{place}: {told}");
+            let has_line = printed.contains(&format!("./my.toml:{line}:"));
+            assert!(has_line && printed.contains(expected), "{place}: {printed}");
         }
         assert!(!folder.path().join("results").exists(), "{to}");
     }
@@ -228,7 +228,7 @@ fn errors_in_a_file_are_reported_with_their_position_before_any_work() {
 #[test]
 fn invalid_arguments_are_reported() {
     let folder = tempfile::tempdir().unwrap();
-    for (words, says) in [
+    for (words, expected) in [
         ("--only curv", "--only curv: the study has no such run; did you mean 'curve'?"),
         ("--only once --only once", "--only once is given twice"),
         (
@@ -243,7 +243,7 @@ fn invalid_arguments_are_reported() {
     ] {
         let output = study(folder.path(), STUDY, words);
         assert_eq!(code(&output), 2, "{words}: {}", stderr(&output));
-        assert!(stderr(&output).contains(says), "{words}: {}", stderr(&output));
+        assert!(stderr(&output).contains(expected), "{words}: {}", stderr(&output));
     }
     let nowhere = run(folder.path(), "study guenter-2080");
     assert!(stderr(&nowhere).contains("did you mean 'guenter-2008'?"), "{}", stderr(&nowhere));
@@ -268,14 +268,17 @@ fn a_dry_run_prints_each_run_at_its_scale_and_changes_nothing() {
         assert!(text.contains(part), "{part}: {text}");
     }
     let output = study(folder.path(), STUDY, "--dry-run --scale 1/2 --as then --format json");
-    let legs: serde_json::Value = serde_json::from_str(&stdout(&output)).unwrap();
-    let files = |leg: usize, cell: usize| {
-        legs[leg]["cells"][cell]["plan"]["workload"]["params"]["files"]
+    let study_runs: serde_json::Value = serde_json::from_str(&stdout(&output)).unwrap();
+    let files = |study_run: usize, cell: usize| {
+        study_runs[study_run]["cells"][cell]["plan"]["workload"]["params"]["files"]
             .as_str()
             .unwrap()
             .to_string()
     };
-    assert_eq!((legs[0]["run"].as_str(), legs[0]["as"].as_str()), (Some("curve"), Some("then")));
+    assert_eq!(
+        (study_runs[0]["run"].as_str(), study_runs[0]["as"].as_str()),
+        (Some("curve"), Some("then"))
+    );
     assert_eq!([files(0, 0), files(0, 4), files(1, 0)], ["100", "400", "150"]);
     let row = study(folder.path(), STUDY, "--dry-run --fs indexed --as today");
     assert!(stdout(&row).contains("\n4 trials in 2 runs\n"), "{}", stdout(&row));
@@ -289,25 +292,27 @@ fn a_study_run_in_parts_equals_one_run_at_once_and_finished_parts_are_only_repor
     let path = folder.path();
     let whole = study(path, STUDY, "--out whole --format json");
     assert_eq!(code(&whole), 0, "{}", stderr(&whole));
-    for (words, legs) in [
+    for (words, study_runs) in [
         ("--only once --fs indexed", [0, 0, 1]),
         ("--fs classic --as today", [0, 3, 2]),
         ("", [6, 6, 2]),
     ] {
         let part = study(path, STUDY, &format!("--out parts --format json {words}"));
         assert_eq!(code(&part), 0, "{}", stderr(&part));
-        let there = ["then/curve", "today/curve", "as-it-stands/once"]
-            .map(|leg| std::fs::read_to_string(path.join("parts").join(leg).join("trials.ndjson")));
+        let stored = ["then/curve", "today/curve", "as-it-stands/once"].map(|study_run| {
+            std::fs::read_to_string(path.join("parts").join(study_run).join("trials.ndjson"))
+        });
         let count = |text: &String| text.lines().filter(|line| line.contains("\"plan\"")).count();
-        assert_eq!(there.map(|text| text.as_ref().map_or(0, count)), legs, "{words}");
+        assert_eq!(stored.map(|text| text.as_ref().map_or(0, count)), study_runs, "{words}");
         assert!(!stderr(&part).contains("other questions"), "{}", stderr(&part));
         if words.is_empty() {
             assert_eq!(stdout(&part), stdout(&whole));
         }
     }
-    for leg in ["then/curve", "today/curve", "as-it-stands/once"] {
-        let (whole, parts) = (path.join("whole").join(leg), path.join("parts").join(leg));
-        assert_eq!(trials(&whole), trials(&parts), "{leg}");
+    for study_run in ["then/curve", "today/curve", "as-it-stands/once"] {
+        let (whole, parts) =
+            (path.join("whole").join(study_run), path.join("parts").join(study_run));
+        assert_eq!(trials(&whole), trials(&parts), "{study_run}");
     }
     let again = study(path, STUDY, "--out whole --format json");
     assert!(stderr(&again).contains("6 of 6 trials are stored already"), "{}", stderr(&again));
@@ -323,12 +328,12 @@ fn a_study_run_in_parts_equals_one_run_at_once_and_finished_parts_are_only_repor
     }
     let page = std::fs::read_to_string(path.join("whole/report.html")).unwrap();
     assert!(page.contains("At 800 files it is faster") && page.contains("fun is no figure"));
-    let beside = run(path, "report whole parts");
-    assert!(stderr(&beside).contains("report it alone"), "{}", stderr(&beside));
+    let together = run(path, "report whole parts");
+    assert!(stderr(&together).contains("report it alone"), "{}", stderr(&together));
 }
 
 /// Writes the files of `fsdyno why` and `fsdyno crash` to a study's folder, without the lab.
-fn put_beside(out: &Path) {
+fn put_sidecars(out: &Path) {
     let text = std::fs::read_to_string(out.join("then/curve/trials.ndjson")).unwrap();
     let trial: fsdyno_record::Trial = serde_json::from_str(text.lines().next().unwrap()).unwrap();
     let it = fsdyno_why::Explained {
@@ -341,13 +346,13 @@ fn put_beside(out: &Path) {
         notes: vec!["the directory is read from its first block".into()],
         ..Default::default()
     };
-    let told = fsdyno_why::StoredExplanation {
+    let explanation = fsdyno_why::StoredExplanation {
         schema: fsdyno_record::SCHEMA,
         explained: it,
         baseline: None,
     };
-    let told = serde_json::to_string(&told).unwrap() + "\n";
-    std::fs::write(out.join("then/curve/why.ndjson"), told).unwrap();
+    let line = serde_json::to_string(&explanation).unwrap() + "\n";
+    std::fs::write(out.join("then/curve/why.ndjson"), line).unwrap();
     let (disk, reason) = (fsdyno_crash::DiskFault::Honest, "a model has no power".to_string());
     let row = fsdyno_crash::Row::skipped(&trial.plan, 1, disk, reason);
     std::fs::create_dir_all(out.join("crash/dirops")).unwrap();
@@ -355,7 +360,7 @@ fn put_beside(out: &Path) {
     std::fs::write(out.join("crash/dirops/crash.json"), rows).unwrap();
     std::fs::create_dir(out.join("crash/dirops/findings")).unwrap();
     std::fs::write(out.join("crash/dirops/findings/classic-0001.json"), "{}").unwrap();
-    // A trial that failed before it was made good is none of those that count.
+    // A failed trial that a later one supersedes does not count.
     let stored = out.join("as-it-stands/once/trials.ndjson");
     let text = std::fs::read_to_string(&stored).unwrap();
     let first =
@@ -363,7 +368,7 @@ fn put_beside(out: &Path) {
     std::fs::write(&stored, format!("{first}\n{text}")).unwrap();
 }
 
-/// All files below a folder, by their names in it.
+/// Returns the paths of all files below a folder, relative to it.
 fn files(folder: &Path) -> Vec<String> {
     let mut found = Vec::new();
     for entry in std::fs::read_dir(folder).unwrap().flatten() {
@@ -383,16 +388,16 @@ fn files(folder: &Path) -> Vec<String> {
 fn an_archive_is_judged_like_the_folder_and_includes_its_sidecars() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path();
-    let good = |words: &str| {
+    let run_ok = |words: &str| {
         let output = run(path, words);
         assert_eq!(code(&output), 0, "{words}: {}", stderr(&output));
         output
     };
     let whole = study(path, STUDY, "--out out --repeat 2");
     assert_eq!(code(&whole), 0, "{}", stderr(&whole));
-    put_beside(&path.join("out"));
-    let told = stderr(&good("report out --archive kept"));
-    assert!(told.contains("archive: kept (") && told.contains(" in 9 files)"), "{told}");
+    put_sidecars(&path.join("out"));
+    let printed = stderr(&run_ok("report out --archive kept"));
+    assert!(printed.contains("archive: kept (") && printed.contains(" in 9 files)"), "{printed}");
     assert_eq!(
         files(&path.join("kept")),
         [
@@ -408,12 +413,13 @@ fn an_archive_is_judged_like_the_folder_and_includes_its_sidecars() {
         ]
     );
     for words in ["--format json", "--format text", "--format csv"] {
-        let of = |folder: &str| stdout(&good(&format!("report {folder} {words}")));
-        assert_eq!(of("kept"), of("out"), "{words}");
-        let of = |folder: &str| stdout(&good(&format!("report {folder}/then/curve {words}")));
-        assert_eq!(of("kept"), of("out"), "{words}");
+        let report_of = |folder: &str| stdout(&run_ok(&format!("report {folder} {words}")));
+        assert_eq!(report_of("kept"), report_of("out"), "{words}");
+        let report_of =
+            |folder: &str| stdout(&run_ok(&format!("report {folder}/then/curve {words}")));
+        assert_eq!(report_of("kept"), report_of("out"), "{words}");
     }
-    let text = stdout(&good("report kept"));
+    let text = stdout(&run_ok("report kept"));
     assert!(text.contains("dirops on classic, seed 1"), "{text}");
     assert!(text.contains("classic is skipped: a model has no power"), "{text}");
     let page = std::fs::read_to_string(path.join("kept/report.html")).unwrap();
@@ -425,8 +431,8 @@ fn an_archive_is_judged_like_the_folder_and_includes_its_sidecars() {
     assert!(readme.contains(again) && readme.contains("At 800 files it is faster"), "{readme}");
     assert!(readme.contains("a model has no power") && !readme.contains("NaN"), "{readme}");
     assert!(readme.contains("| once | as it stands | 1 to 2 | 4 |"), "{readme}");
-    // What is kept is read, and never gone on with or written over.
-    for (words, says) in [
+    // An archive is only read; no command resumes or overwrites it.
+    for (words, expected) in [
         ("study ./my.toml --out kept", "is an archive (report --archive), which is read-only"),
         ("report out --archive kept", "'kept' is not empty; give a new folder with --archive"),
         ("report out --archive out/x/y", "'out/x/y' is in the study's own folder 'out'"),
@@ -434,23 +440,23 @@ fn an_archive_is_judged_like_the_folder_and_includes_its_sidecars() {
     ] {
         let output = run(path, words);
         assert_eq!(code(&output), 2, "{words}");
-        assert!(stderr(&output).contains(says), "{words}: {}", stderr(&output));
+        assert!(stderr(&output).contains(expected), "{words}: {}", stderr(&output));
     }
     let hidden = run(path, "run dirops --on model --fs classic-ext2 --out kept/then/curve");
     assert!(stderr(&hidden).contains("which is read-only"), "{}", stderr(&hidden));
-    // What stands beside the trials is no part of what is judged.
-    for beside in ["then/curve/why.ndjson", "crash/dirops/crash.json"] {
-        std::fs::write(path.join("out").join(beside), "broken\n{}\n").unwrap();
-        let told = stderr(&good("report out --html page.html"));
-        assert!(told.contains("omitted: ") && told.contains(beside), "{told}");
+    // The verdicts do not depend on sidecar files.
+    for sidecar in ["then/curve/why.ndjson", "crash/dirops/crash.json"] {
+        std::fs::write(path.join("out").join(sidecar), "broken\n{}\n").unwrap();
+        let printed = stderr(&run_ok("report out --html page.html"));
+        assert!(printed.contains("omitted: ") && printed.contains(sidecar), "{printed}");
     }
     let cut = path.join("kept/then/curve/trials.ndjson.zst");
     let bytes = std::fs::read(&cut).unwrap();
     std::fs::write(&cut, &bytes[..bytes.len() / 2]).unwrap();
     let output = run(path, "report kept");
     assert_eq!(code(&output), 2);
-    let said = "kept/then/curve/trials.ndjson.zst: it is damaged or truncated";
-    assert!(stderr(&output).contains(said), "{}", stderr(&output));
+    let message = "kept/then/curve/trials.ndjson.zst: it is damaged or truncated";
+    assert!(stderr(&output).contains(message), "{}", stderr(&output));
 }
 
 #[test]
@@ -460,50 +466,54 @@ fn numbers_of_study_runs_are_separate_and_missing_files_are_reported() {
     let dry = study(path, STUDY, "--out out --dry-run --only once");
     assert!(stdout(&dry).contains(" in 1 run\n"), "{}", stdout(&dry));
     assert_eq!(code(&study(path, STUDY, "--out out")), 0);
-    put_beside(&path.join("out"));
+    put_sidecars(&path.join("out"));
     let shown = |words: &str| stdout(&run(path, &format!("report out {words}")));
     let text = shown("");
     assert!(text.contains("Why (curve as then): dirops on classic, seed 1"), "{text}");
-    let legs = [("curve", "then"), ("curve", "today"), ("once", "as-it-stands")];
-    let told: serde_json::Value = serde_json::from_str(&shown("--format statistics")).unwrap();
-    let of = |what: &str| -> Vec<(String, String)> {
+    let study_runs = [("curve", "then"), ("curve", "today"), ("once", "as-it-stands")];
+    let printed: serde_json::Value = serde_json::from_str(&shown("--format statistics")).unwrap();
+    let runs_in = |what: &str| -> Vec<(String, String)> {
         let word = |it: &serde_json::Value| it.as_str().unwrap().to_string();
-        let all = told[what].as_array().unwrap().iter();
+        let all = printed[what].as_array().unwrap().iter();
         let mut all: Vec<_> = all.map(|row| (word(&row["run"]), word(&row["as"]))).collect();
         all.dedup();
         all
     };
-    let legs = legs.map(|(run, variant)| (run.to_string(), variant.to_string()));
-    assert_eq!((of("rows"), of("exponents")), (legs.to_vec(), legs[..2].to_vec()));
+    let study_runs = study_runs.map(|(run, variant)| (run.to_string(), variant.to_string()));
+    assert_eq!(
+        (runs_in("rows"), runs_in("exponents")),
+        (study_runs.to_vec(), study_runs[..2].to_vec())
+    );
     let table = shown("--format csv");
     assert!(table.contains(",run,as,period,cacheable,unsafe,"), "{table}");
-    for (run, variant) in &legs {
+    for (run, variant) in &study_runs {
         assert!(table.contains(&format!(",{run},{variant},,,,")), "{table}");
     }
     std::fs::remove_dir_all(path.join("out/today")).unwrap();
     let text = shown("");
     assert!(text.contains("\nas today: not run. No trials are stored: "), "{text}");
-    let told: serde_json::Value = serde_json::from_str(&shown("--format json")).unwrap();
-    assert_eq!(told["not_run"][0]["conditions"], "as today");
-    // Records in the folder of another run would be judged as if they were that one's.
-    let own = path.join("out/then/curve/trials.ndjson");
-    let records = std::fs::read_to_string(&own).unwrap();
+    let printed: serde_json::Value = serde_json::from_str(&shown("--format json")).unwrap();
+    assert_eq!(printed["not_run"][0]["conditions"], "as today");
+    // Records in the folder of another run would be judged as records of that run.
+    let records_path = path.join("out/then/curve/trials.ndjson");
+    let records = std::fs::read_to_string(&records_path).unwrap();
     for (was, is) in [("\"dirops\"", "\"maildir\""), ("\"classic\"", "\"other\"")] {
-        std::fs::write(&own, records.replace(was, is)).unwrap();
-        let strange = run(path, "report out");
-        assert_eq!(code(&strange), 2);
-        let told = "and run curve as then is of dirops on classic, indexed; move the records to";
-        assert!(stderr(&strange).contains(told), "{}", stderr(&strange));
+        std::fs::write(&records_path, records.replace(was, is)).unwrap();
+        let refused = run(path, "report out");
+        assert_eq!(code(&refused), 2);
+        let expected =
+            "and run curve as then is of dirops on classic, indexed; move the records to";
+        assert!(stderr(&refused).contains(expected), "{}", stderr(&refused));
         let before_work = study(path, STUDY, "--out out --as today --repeat 2");
-        assert!(stderr(&before_work).contains(told), "{}", stderr(&before_work));
+        assert!(stderr(&before_work).contains(expected), "{}", stderr(&before_work));
         assert!(!stderr(&before_work).contains("run 1 of"), "{}", stderr(&before_work));
     }
-    std::fs::write(&own, records).unwrap();
+    std::fs::write(&records_path, records).unwrap();
     std::fs::remove_file(path.join("out/study.toml")).unwrap();
-    let lost = run(path, "report out");
-    assert_eq!(code(&lost), 2);
+    let incomplete = run(path, "report out");
+    assert_eq!(code(&incomplete), 2);
     for part in ["its study.toml is missing; restore it", "fsdyno report 'out/then/curve'"] {
-        assert!(stderr(&lost).contains(part), "{}", stderr(&lost));
+        assert!(stderr(&incomplete).contains(part), "{}", stderr(&incomplete));
     }
 }
 
@@ -517,35 +527,35 @@ fn a_kernel_or_a_cpu_is_refused_without_a_run_in_the_lab_and_else_noted() {
     ] {
         let output = study(folder.path(), STUDY, &format!("{option} {rest}"));
         assert_eq!(code(&output), 2);
-        let says = format!(
+        let expected = format!(
             "{option} applies only to the lab, and no selected run is in the lab (curve as then on model, \
              curve as today on model, once as it stands on model); remove {}",
             option.split(' ').next().unwrap()
         );
-        assert!(stderr(&output).contains(&says), "{}", stderr(&output));
+        assert!(stderr(&output).contains(&expected), "{}", stderr(&output));
     }
-    let wrong = study(folder.path(), STUDY, "--cpu epyc-2042 --dry-run");
-    assert_eq!(code(&wrong), 2);
-    let says = "--cpu: 'epyc-2042' is not a valid speed for the lab's CPU";
-    assert!(stderr(&wrong).contains(says), "{}", stderr(&wrong));
+    let invalid = study(folder.path(), STUDY, "--cpu epyc-2042 --dry-run");
+    assert_eq!(code(&invalid), 2);
+    let expected = "--cpu: 'epyc-2042' is not a valid speed for the lab's CPU";
+    assert!(stderr(&invalid).contains(expected), "{}", stderr(&invalid));
     assert!(!folder.path().join("results").exists());
     let (head, tail) = STUDY.split_once("name = \"once\"").unwrap();
     let tail = tail.replacen("on = \"model\"\n", "", 1).replacen("classic-ext2", "ext2", 1);
     let mixed = format!("{head}name = \"once\"{}", tail.replacen("indexed-ext2", "ext4", 1));
     let output = study(folder.path(), &mixed, "--kernel 6.1 --dry-run");
-    // Where the lab's kernel is not here yet, that is said behind what would be run.
+    // If this host lacks the lab's kernel, that is reported in addition to the plan.
     assert!([0, 3].contains(&code(&output)), "{}", stderr(&output));
-    let says = "--kernel does not apply to curve as then on model, curve as today on model\n";
-    assert!(stderr(&output).contains(says), "{}", stderr(&output));
+    let expected = "--kernel does not apply to curve as then on model, curve as today on model\n";
+    assert!(stderr(&output).contains(expected), "{}", stderr(&output));
     let output = study(folder.path(), &mixed, "--cpu pi-2024 --dry-run");
     assert!([0, 3].contains(&code(&output)), "{}", stderr(&output));
-    let says = "--cpu does not apply to curve as then on model, curve as today on model\n";
-    assert!(stderr(&output).contains(says), "{}", stderr(&output));
+    let expected = "--cpu does not apply to curve as then on model, curve as today on model\n";
+    assert!(stderr(&output).contains(expected), "{}", stderr(&output));
     let shown = stdout(&output);
     assert_eq!(shown.matches("CPU pi-2024").count(), 2, "{shown}");
-    let here = run(folder.path(), "run dirops --on . --kernel 6.1");
-    assert_eq!(code(&here), 2);
-    assert!(stderr(&here).contains("--kernel works only in the lab"), "{}", stderr(&here));
+    let on_host = run(folder.path(), "run dirops --on . --kernel 6.1");
+    assert_eq!(code(&on_host), 2);
+    assert!(stderr(&on_host).contains("--kernel works only in the lab"), "{}", stderr(&on_host));
 }
 
 #[test]
@@ -586,8 +596,8 @@ fn a_users_own_study_toml_is_not_overwritten() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path();
     std::fs::create_dir(path.join("mine")).unwrap();
-    let own = STUDY.replace("It is fun", "It is mine");
-    std::fs::write(path.join("mine/study.toml"), &own).unwrap();
+    let users_study = STUDY.replace("It is fun", "It is mine");
+    std::fs::write(path.join("mine/study.toml"), &users_study).unwrap();
     let refused = study(path, STUDY, "--out mine --only once");
     assert_eq!(code(&refused), 2);
     assert!(
@@ -595,8 +605,8 @@ fn a_users_own_study_toml_is_not_overwritten() {
         "{}",
         stderr(&refused)
     );
-    assert_eq!(std::fs::read_to_string(path.join("mine/study.toml")).unwrap(), own);
-    let same = study(path, &own, "--out mine --only once");
+    assert_eq!(std::fs::read_to_string(path.join("mine/study.toml")).unwrap(), users_study);
+    let same = study(path, &users_study, "--out mine --only once");
     assert_eq!(code(&same), 0, "{}", stderr(&same));
 }
 
@@ -617,9 +627,13 @@ fn a_stopped_study_prints_how_to_resume() {
     child.wait().unwrap();
     let output = child.wait_with_output().unwrap();
     assert_eq!(code(&output), 130, "{}", stderr(&output));
-    let told = stderr(&output);
-    assert!(told.contains("resume with:\n  fsdyno study ./my.toml"), "{told}");
-    assert!(stdout(&output).contains("as then: "), "what is there is shown: {}", stdout(&output));
+    let printed = stderr(&output);
+    assert!(printed.contains("resume with:\n  fsdyno study ./my.toml"), "{printed}");
+    assert!(
+        stdout(&output).contains("as then: "),
+        "stored results are printed: {}",
+        stdout(&output)
+    );
 }
 
 #[test]
@@ -627,20 +641,20 @@ fn the_study_of_the_docs_is_read_and_dry_run() {
     let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/studies.md");
     let page = std::fs::read_to_string(page).unwrap();
     let text = page.split("```toml\n").nth(1).unwrap().split("```").next().unwrap();
-    let own = text.lines().filter(|line| !line.is_empty()).count();
-    assert!(own <= 20, "the docs promise 20 lines, and there are {own}");
+    let lines = text.lines().filter(|line| !line.is_empty()).count();
+    assert!(lines <= 20, "the docs promise 20 lines, and there are {lines}");
     let folder = tempfile::tempdir().unwrap();
     let output = study(folder.path(), text, "--dry-run");
-    // Where the lab's kernel or tools are not here yet, that is said behind what would be run.
+    // If this host lacks the lab's kernel or tools, that is reported in addition to the plan.
     assert!([0, 3].contains(&code(&output)), "{}", stderr(&output));
     assert!(stdout(&output).contains("2000 unlink"), "{}", stdout(&output));
     // Two kernels are two plans of a row, and no curve.
     let kernels = study(folder.path(), text, "--kernel 6.1 --kernel 5.10 --dry-run");
     assert!([0, 3].contains(&code(&kernels)), "{}", stderr(&kernels));
-    let own = text.replace("cacheable = \"256M\"", "kernel = \"6.1\"");
-    assert_eq!(code(&study(folder.path(), &own, "--kernel 5.10 --dry-run")), 2);
-    let wrong = text.replace("phase = \"delete\"", "phase = \"delet\"");
-    let output = study(folder.path(), &wrong, "--dry-run");
+    let with_kernel = text.replace("cacheable = \"256M\"", "kernel = \"6.1\"");
+    assert_eq!(code(&study(folder.path(), &with_kernel, "--kernel 5.10 --dry-run")), 2);
+    let misspelt = text.replace("phase = \"delete\"", "phase = \"delet\"");
+    let output = study(folder.path(), &misspelt, "--dry-run");
     let promised = page.split("fsdyno: ./journal.toml:").nth(1).unwrap().lines().next().unwrap();
     assert!(stderr(&output).contains(&format!("./my.toml:{promised}")), "{}", stderr(&output));
 }
@@ -657,13 +671,13 @@ fn the_built_in_studies_are_listed_and_shown() {
         let name = study["name"].as_str().unwrap();
         let shown = run(folder.path(), &format!("show study {name}"));
         assert_eq!(code(&shown), 0, "{}", stderr(&shown));
-        let says = ["claims:", "factors to the best:"];
-        let found = says.iter().any(|word| stdout(&shown).contains(word));
+        let expected = ["claims:", "factors to the best:"];
+        let found = expected.iter().any(|word| stdout(&shown).contains(word));
         assert!(found, "{}", stdout(&shown));
         let json = run(folder.path(), &format!("show study {name} --format json"));
         let json: serde_json::Value = serde_json::from_str(&stdout(&json)).unwrap();
-        let says = ["claims", "factors"];
-        let found = says.iter().any(|key| !json[key].as_array().unwrap().is_empty());
+        let expected = ["claims", "factors"];
+        let found = expected.iter().any(|key| !json[key].as_array().unwrap().is_empty());
         assert!(found, "{name}");
     }
     let shown = stdout(&run(folder.path(), "show study guenter-2008"));
@@ -710,9 +724,9 @@ fn in_the_lab_a_study_in_two_parts_stores_the_same_as_at_once() {
     study("--out whole");
     study("--out parts --as today");
     study("--out parts");
-    for leg in ["then/curve", "today/curve"] {
-        let all = |results: &str| trials(&folder.path().join(results).join(leg));
-        assert_eq!(all("whole"), all("parts"), "{leg}");
+    for study_run in ["then/curve", "today/curve"] {
+        let all = |results: &str| trials(&folder.path().join(results).join(study_run));
+        assert_eq!(all("whole"), all("parts"), "{study_run}");
     }
 }
 
@@ -727,39 +741,43 @@ fn trials_of_an_archived_study_are_repeated_with_a_verdict_on_each() {
         let output = run(path, &format!("study {words}"));
         (code(&output), stdout(&output), stderr(&output))
     };
-    let (exit, text, said) = check("kept --check 5");
-    assert!(said.contains("repeating the shortest 2 trials of 2, which took "), "{said}");
+    let (exit, text, message) = check("kept --check 5");
+    assert!(message.contains("repeating the shortest 2 trials of 2, which took "), "{message}");
     let each: BTreeSet<&str> = text.lines().collect();
-    let of = |row: &str| format!("once as it stands, {row}, seed 1: bit-identical");
-    assert_eq!((exit, each), (0, BTreeSet::from([&*of("classic"), &*of("indexed")])), "{said}");
-    assert_eq!(check("kept --check 1 --fs indexed").1, format!("{}\n", of("indexed")));
+    let line_of = |row: &str| format!("once as it stands, {row}, seed 1: bit-identical");
+    assert_eq!(
+        (exit, each),
+        (0, BTreeSet::from([&*line_of("classic"), &*line_of("indexed")])),
+        "{message}"
+    );
+    assert_eq!(check("kept --check 1 --fs indexed").1, format!("{}\n", line_of("indexed")));
 
     let stored = path.join("out/as-it-stands/once/trials.ndjson");
-    let own = std::fs::read_to_string(&stored).unwrap();
-    let more = own.replace("\"count\":300,", "\"count\":301,");
-    assert_ne!(own, more);
-    std::fs::write(&stored, &more).unwrap();
-    let (exit, text, said) = check("out --check 1");
+    let original = std::fs::read_to_string(&stored).unwrap();
+    let changed = original.replace("\"count\":300,", "\"count\":301,");
+    assert_ne!(original, changed);
+    std::fs::write(&stored, &changed).unwrap();
+    let (exit, text, message) = check("out --check 1");
     let how = "DIFFERENT under one lab identity: phase create: 300 calls of create, and 301 in the stored trial\n";
-    assert!(exit == 4 && text.ends_with(how), "{text}{said}");
-    // As another program would have stored it.
-    let trial: serde_json::Value = serde_json::from_str(own.lines().next().unwrap()).unwrap();
+    assert!(exit == 4 && text.ends_with(how), "{text}{message}");
+    // A record as another program would have stored it.
+    let trial: serde_json::Value = serde_json::from_str(original.lines().next().unwrap()).unwrap();
     let program = trial["lab"]["program"].as_str().unwrap();
     let lab = trial["lab_id"].as_str().unwrap();
     let other = |text: &str| text.replace(program, &"0".repeat(64)).replace(lab, &"1".repeat(64));
-    std::fs::write(&stored, other(&own)).unwrap();
-    let (exit, text, said) = check("out --check 1");
+    std::fs::write(&stored, other(&original)).unwrap();
+    let (exit, text, message) = check("out --check 1");
     assert!(
         text.contains("bit-identical; lab identity differs in program (stored by fsdyno "),
         "{text}"
     );
-    assert_eq!(exit, 0, "{said}");
-    std::fs::write(&stored, other(&more)).unwrap();
-    let (exit, text, said) = check("out --check 1");
+    assert_eq!(exit, 0, "{message}");
+    std::fs::write(&stored, other(&changed)).unwrap();
+    let (exit, text, message) = check("out --check 1");
     let how = ": DIFFERENT: phase create: 300 calls of create, and 301 in the stored trial; lab identity differs in program";
-    assert!(exit == 1 && text.contains(how), "{text}{said}");
+    assert!(exit == 1 && text.contains(how), "{text}{message}");
 
-    for (words, says) in [
+    for (words, expected) in [
         ("kept", "'kept' is the folder of a study; to report it: fsdyno report kept"),
         (
             "./my.toml --check 1",
@@ -769,7 +787,7 @@ fn trials_of_an_archived_study_are_repeated_with_a_verdict_on_each() {
         ("kept --check 1 --repeat 2", "cannot be used with"),
         ("kept --check 1 --fs other", "'kept' has no selected trial"),
     ] {
-        let (exit, _, said) = check(words);
-        assert!(exit == 2 && said.contains(says), "{words}: {said}");
+        let (exit, _, message) = check(words);
+        assert!(exit == 2 && message.contains(expected), "{words}: {message}");
     }
 }

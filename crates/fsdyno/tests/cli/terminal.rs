@@ -1,7 +1,7 @@
 //! Output on a terminal: coloured unless NO_COLOR is set, and no row wider than the terminal.
 //! `script` (util-linux) is the terminal; where it is missing the tests are skipped with that reason.
 
-#![allow(clippy::unwrap_used, reason = "a test ends where something is not as it should be")]
+#![allow(clippy::unwrap_used, reason = "a test panics if a result is not as expected")]
 
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -22,7 +22,7 @@ fn result(folder: &Path) {
     std::fs::write(&file, format!("{before}\"label\":\"比較\"{after}")).unwrap();
 }
 
-/// The output of `fsdyno WORDS` on a terminal with this number of columns; none without `script`.
+/// Returns the output of `fsdyno WORDS` on a terminal with this number of columns; `None` without `script`.
 fn on_a_terminal(
     folder: &Path,
     words: &str,
@@ -43,8 +43,8 @@ fn on_a_terminal(
     Some(stdout(&output))
 }
 
-/// Without colours and the carriage returns that a terminal's line ends in.
-fn bare(text: &str) -> String {
+/// Removes colours and the carriage returns at the ends of a terminal's lines.
+fn without_escapes(text: &str) -> String {
     let mut parts = text.split("\x1b[");
     let first = parts.next().unwrap_or_default().to_string();
     let rest = parts.map(|part| part.split_once('m').map_or(part, |(_, rest)| rest));
@@ -52,19 +52,19 @@ fn bare(text: &str) -> String {
 }
 
 #[test]
-fn colour_is_for_terminals_and_no_color_refuses_it() {
+fn colour_is_for_terminals_and_no_color_disables_it() {
     let folder = tempfile::tempdir().unwrap();
     result(folder.path());
-    let Some(sent) = on_a_terminal(folder.path(), "report a b", 100, None) else { return };
-    assert!(sent.contains("\x1b["), "{sent}");
+    let Some(printed) = on_a_terminal(folder.path(), "report a b", 100, None) else { return };
+    assert!(printed.contains("\x1b["), "{printed}");
     // No-color.org: when present and not an empty string, whatever its value.
     for (value, coloured) in [("1", false), ("0", false), ("", true)] {
-        let sent = on_a_terminal(folder.path(), "report a b", 100, Some(value)).unwrap();
-        assert_eq!(sent.contains('\x1b'), coloured, "NO_COLOR={value:?}: {sent}");
+        let printed = on_a_terminal(folder.path(), "report a b", 100, Some(value)).unwrap();
+        assert_eq!(printed.contains('\x1b'), coloured, "NO_COLOR={value:?}: {printed}");
     }
     let piped = run(folder.path(), "report a b");
     assert!(!stdout(&piped).contains('\x1b'));
-    assert_eq!(bare(&sent), stdout(&piped));
+    assert_eq!(without_escapes(&printed), stdout(&piped));
 }
 
 #[test]
@@ -82,17 +82,19 @@ fn no_line_is_wider_than_the_terminal_and_omitted_columns_are_named() {
     ];
     for words in shown {
         for columns in [40, 60, 80, 120] {
-            let Some(sent) = on_a_terminal(folder.path(), words, columns, None) else { return };
-            for line in bare(&sent).lines() {
+            let Some(printed) = on_a_terminal(folder.path(), words, columns, None) else { return };
+            for line in without_escapes(&printed).lines() {
                 assert!(line.width() <= columns as usize, "{words} at {columns}: {line:?}");
             }
         }
     }
-    let at = |columns| bare(&on_a_terminal(folder.path(), "report a b", columns, None).unwrap());
+    let at = |columns| {
+        without_escapes(&on_a_terminal(folder.path(), "report a b", columns, None).unwrap())
+    };
     assert!(at(40).contains("columns omitted to fit the width: ") && at(40).contains("p99"));
     let wide = at(160);
     assert!(!wide.contains("columns omitted to fit the width"), "{wide}");
-    // Cells of one column end in the same place, wide letters or not.
+    // The cells of a column end at the same position, with wide letters, too.
     let rows: Vec<&str> = wide.lines().filter(|line| line.contains("  1  ")).collect();
     let ends: Vec<usize> =
         rows.iter().map(|row| row[..row.find("  1  ").unwrap()].width()).collect();

@@ -13,16 +13,16 @@ fn every_space_is_shown_and_its_file_can_be_used() {
         std::fs::write(folder.path().join("own.toml"), file).unwrap();
         let words = "tune dirops --set files=100 --space own.toml --dry-run";
         let output = run(folder.path(), words);
-        let said = stdout(&output);
-        assert!(said.starts_with(&format!("{name}: ")), "{said}{}", stderr(&output));
-        assert!(said.contains("the smallest search takes"), "{said}");
+        let printed = stdout(&output);
+        assert!(printed.starts_with(&format!("{name}: ")), "{printed}{}", stderr(&output));
+        assert!(printed.contains("the smallest search takes"), "{printed}");
         let text = stdout(&run(folder.path(), &format!("show space {name}")));
         assert!(text.contains(file), "{text}");
     }
 }
 
 #[test]
-fn a_safe_search_says_what_it_does_not_try_and_an_unsafe_one_tries_it() {
+fn a_safe_search_names_the_values_that_it_does_not_try_and_an_unsafe_one_tries_them() {
     let folder = tempfile::tempdir().unwrap();
     let dry = |words: &str| {
         stdout(&run(
@@ -30,17 +30,26 @@ fn a_safe_search_says_what_it_does_not_try_and_an_unsafe_one_tries_it() {
             &format!("tune dirops --set files=100 --fs ext4 {words} --dry-run"),
         ))
     };
-    let safe = dry("");
-    assert!(safe.contains("not tried: barrier=off: it gives up durability"), "{safe}");
-    let all = dry("--unsafe");
-    assert!(all.contains("barrier: on, off") && !all.contains("not tried"), "{all}");
-    let only = dry("--only journal,atime --exclude atime=lazytime");
-    assert!(only.contains("ext4: 2 options, 4 combinations"), "{only}");
-    assert!(only.contains("not tried: atime=lazytime: excluded by --exclude"), "{only}");
+    let safe_search = dry("");
+    assert!(
+        safe_search.contains("not tried: barrier=off: it gives up durability"),
+        "{safe_search}"
+    );
+    let unsafe_search = dry("--unsafe");
+    assert!(
+        unsafe_search.contains("barrier: on, off") && !unsafe_search.contains("not tried"),
+        "{unsafe_search}"
+    );
+    let restricted = dry("--only journal,atime --exclude atime=lazytime");
+    assert!(restricted.contains("ext4: 2 options, 4 combinations"), "{restricted}");
+    assert!(
+        restricted.contains("not tried: atime=lazytime: excluded by --exclude"),
+        "{restricted}"
+    );
 }
 
 #[test]
-fn a_dry_run_says_the_budget_and_what_it_is_enough_for() {
+fn a_dry_run_prints_the_budget_and_the_trials_that_it_allows() {
     let folder = tempfile::tempdir().unwrap();
     let words = "tune dirops --set files=100 --fs ext4,xfs --budget 30m --dry-run";
     let text = stdout(&run(folder.path(), words));
@@ -63,12 +72,12 @@ fn a_dry_run_says_the_budget_and_what_it_is_enough_for() {
 }
 
 #[test]
-fn bad_input_is_refused_before_any_work_with_what_would_be_right() {
+fn bad_input_is_refused_before_any_work_with_the_accepted_input() {
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("empty.toml"), "filesystem = \"ext4\"\n").unwrap();
     std::fs::write(folder.path().join("xfs.toml"), fsdyno_tune::space::text("xfs").unwrap())
         .unwrap();
-    for (words, says) in [
+    for (words, expected) in [
         ("dirops --fs ext5", "did you mean 'ext4'?"),
         ("dirops --fs vfat", "--space FILE"),
         ("dirops --fs ext4 --fs ext4", "twice"),
@@ -89,9 +98,9 @@ fn bad_input_is_refused_before_any_work_with_what_would_be_right() {
         ("diropes --fs ext4", "did you mean 'dirops'?"),
     ] {
         let output = run(folder.path(), &format!("tune {words} --out r"));
-        let said = stderr(&output);
-        assert_eq!(code(&output), 2, "{words}: {said}");
-        assert!(said.contains(says), "{words}: {said}");
+        let printed = stderr(&output);
+        assert_eq!(code(&output), 2, "{words}: {printed}");
+        assert!(printed.contains(expected), "{words}: {printed}");
         assert!(!folder.path().join("r").exists(), "{words}");
     }
 }
@@ -107,10 +116,10 @@ fn a_search_on_a_device_of_this_host_stores_its_trials_resumes_and_is_reported()
     let output = run(folder.path(), words);
     assert_eq!(code(&output), 0, "{}", stderr(&output));
     let tuned: Value = serde_json::from_str(&stdout(&output)).unwrap();
-    let of = &tuned["filesystems"][0];
-    assert_eq!(of["filesystem"], "ext4");
-    assert_eq!(of["effects"][0]["what"], "delalloc=off");
-    assert!(of["recommended"]["mkfs"].as_str().unwrap().starts_with("mkfs.ext4"));
+    let ext4 = &tuned["filesystems"][0];
+    assert_eq!(ext4["filesystem"], "ext4");
+    assert_eq!(ext4["effects"][0]["what"], "delalloc=off");
+    assert!(ext4["recommended"]["mkfs"].as_str().unwrap().starts_with("mkfs.ext4"));
     let stored = folder.path().join("r");
     let before = records(&stored).len();
     assert!(before >= 4, "{before}");

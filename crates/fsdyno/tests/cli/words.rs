@@ -2,7 +2,7 @@
 //! comments that begin with a relative clause.
 //!
 //! Help texts are searched in docs/cli.md, which tests/cli/docs.rs compares with the program.
-#![allow(clippy::unwrap_used, reason = "a test ends where something is not as it should be")]
+#![allow(clippy::unwrap_used, reason = "a test panics if a result is not as expected")]
 
 use std::path::{Path, PathBuf};
 

@@ -106,7 +106,7 @@ pub fn records(results: &Path) -> Vec<serde_json::Value> {
 /// each, of which the second has this label and a violation. Returns its rows.
 pub fn crashed(folder: &Path, of: &str, label: &str, to: &str) -> serde_json::Value {
     let plan = records(&folder.join(of)).remove(0)["plan"].take();
-    let tried = |number: u64, lost: u64| {
+    let cut_result = |number: u64, lost: u64| {
         serde_json::json!({
             "cut": {"number": number, "after": 3, "at": 9, "moment": "between", "choice": "all"},
             "recovery": {"index": number, "mount_ns": 12_000_000},
@@ -121,7 +121,7 @@ pub fn crashed(folder: &Path, of: &str, label: &str, to: &str) -> serde_json::Va
         serde_json::json!({
             "crash": 1, "label": label, "plan": plan, "seed": 1, "disk": "honest", "lab_id": null,
             "rate": {"phase": "create", "unit": "files", "per_second": 48.04},
-            "tried": [tried(0, 0), tried(1, lost)]
+            "tried": [cut_result(0, 0), cut_result(1, lost)]
         })
     };
     let rows = serde_json::json!([row("ext4", 0), row(label, 2)]);

@@ -8,7 +8,7 @@ use rustix::process::Pid;
 
 use super::{code, fsdyno, run, stderr, stdout};
 
-/// Starts a run of `ranks` processes, each as a launcher of the user's would.
+/// Starts a run of `ranks` processes, each as the user's launcher would.
 pub fn start(folder: &Path, ranks: u32, words: &str) -> Vec<Child> {
     (0..ranks).map(|rank| start_one(folder, rank, ranks, words)).collect()
 }
@@ -56,7 +56,7 @@ impl Place {
         format!("run {rest} --on {on} --out {out}/r --ranks")
     }
 
-    /// The rows of `show ranks`, without their head.
+    /// Returns the rows of `show ranks`, without the header.
     pub fn rows(&self) -> Vec<String> {
         let shown = run(self.out.path(), "show ranks r --format csv");
         assert_eq!(code(&shown), 0, "{}", stderr(&shown));
@@ -64,11 +64,11 @@ impl Place {
     }
 }
 
-/// The worker that a process has started.
+/// Returns the worker that a process has started.
 pub fn worker_of(child: &Child) -> Pid {
     let begin = Instant::now();
     loop {
-        // Of rank 0 another thread than the first is its parent.
+        // The parent of the worker of rank 0 is not the first thread.
         let threads = std::fs::read_dir(format!("/proc/{}/task", child.id())).unwrap();
         let children = |thread: std::fs::DirEntry| thread.path().join("children");
         let text: String = threads
@@ -83,7 +83,7 @@ pub fn worker_of(child: &Child) -> Pid {
     }
 }
 
-/// Reports whether a process ends, of which others than this test are the parents.
+/// Waits for the end of a process that is not a child of this test. Returns false after 20 s.
 pub fn has_ended(pid: Pid) -> bool {
     let begin = Instant::now();
     let runs = || {
@@ -96,8 +96,8 @@ pub fn has_ended(pid: Pid) -> bool {
     !runs()
 }
 
-/// An ssh that runs the command here, and notes its arguments; the hosts of some names cannot be reached or have no such
-/// program.
+/// A stand-in for ssh that runs the command here and logs its arguments. Hosts with certain names cannot be reached or
+/// hang.
 pub const SSH: &str = r#"#!/bin/sh
 printf '%s\n' "$@" >> "$LOG"
 while [ "$1" != -- ]; do shift; done
@@ -109,7 +109,7 @@ shift 2
 exec sh -c "$*"
 "#;
 
-/// A run on hosts over the stand-in for ssh, whose arguments are the second value.
+/// Starts a run on hosts over the stand-in for ssh. Also returns the path of the log of its arguments.
 pub fn start_over_ssh(place: &Place, words: &str) -> (Child, std::path::PathBuf) {
     use std::os::unix::fs::PermissionsExt;
     let bin = place.out.path().join("bin");

@@ -1,8 +1,8 @@
 //! Every spec of docs/filesystems.md in one table: the spec, and the effects to be read
 //! back from the file system. An option must be here before it is called supported.
 //!
-//! One file system of the catalog is omitted: `raw` has no tree that these workloads could fill. It is tested in
-//! full.rs and device.rs.
+//! One file system of the catalog is omitted: `raw` has no tree that these workloads could fill; full.rs and device.rs
+//! test it.
 
 use serde_json::Value;
 
@@ -27,7 +27,7 @@ pub enum Effect {
     Has(&'static str, &'static str),
     /// The feature with this name contains none of these words.
     Lacks(&'static str, &'static str),
-    /// There is one inode for so many bytes of the file system.
+    /// The file system has one inode per this number of bytes.
     Inodes(u64),
     /// The type and the options of the mount in effect contain these words.
     Mounted(&'static str),
@@ -57,7 +57,7 @@ impl Row {
     /// Returns the kinds whose tools the row needs: its own, that of the lower file system, and that of its command.
     pub fn parts(&self) -> Vec<String> {
         let spec = fsdyno_filesystem::Spec::parse(self.spec).unwrap();
-        // What a command needs is not in any list; this one is fuse2fs.
+        // No list names the tools of a command; the only command here is fuse2fs.
         let command = (spec.kind == "fuse").then(|| "fuse2fs".to_string());
         [spec.kind.clone(), spec.base().kind.clone()].into_iter().chain(command).collect()
     }

@@ -1,5 +1,5 @@
 //! The lab's cache: its owner, its content, and the checks before it is trusted.
-#![allow(clippy::unwrap_used, reason = "a test ends where something is not as it should be")]
+#![allow(clippy::unwrap_used, reason = "a test panics if a result is not as expected")]
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, chown};
@@ -8,13 +8,13 @@ use std::process::{Command, Output};
 
 use crate::common::{PROGRAM, can_run_the_lab, code, fsdyno, stderr, stdout};
 
-/// `fsdyno` with a cache in a folder.
+/// Runs `fsdyno` with a cache in a folder.
 fn with_cache(folder: &Path, cache: &Path, words: &str) -> Output {
     let mut command = fsdyno(folder);
     command.env("XDG_CACHE_HOME", cache).args(words.split_whitespace()).output().unwrap()
 }
 
-/// A kernel as far as `fsdyno list kernels` looks.
+/// Creates the files of a kernel that `fsdyno list kernels` inspects.
 fn plant(cache: &Path) {
     let root = cache.join("kernels/9.9");
     fs::create_dir_all(root.join("lib/modules/9.9-planted/kernel")).unwrap();
@@ -33,9 +33,12 @@ fn a_cache_that_others_can_change_is_refused_before_any_work() {
     let refused = |why: &str| {
         for words in commands {
             let output = with_cache(folder.path(), &cache, words);
-            let said = stderr(&output);
-            assert_eq!(code(&output), 2, "{words}: {said}");
-            assert!(said.contains(why) && said.contains("XDG_CACHE_HOME="), "{words}: {said}");
+            let message = stderr(&output);
+            assert_eq!(code(&output), 2, "{words}: {message}");
+            assert!(
+                message.contains(why) && message.contains("XDG_CACHE_HOME="),
+                "{words}: {message}"
+            );
         }
         assert!(!folder.path().join("out").exists());
         let doctor = with_cache(folder.path(), &cache, "doctor");
@@ -61,7 +64,7 @@ fn without_a_home_nothing_in_the_temporary_directory_is_trusted() {
     assert!(!stdout(&output).contains("9.9-planted"), "{}", stdout(&output));
 }
 
-/// Programs in the folder of apt's, and `fsdyno` with them and a cache.
+/// Stand-ins for apt's programs, and `fsdyno` with these and its own cache.
 struct Apt {
     folder: tempfile::TempDir,
 }
@@ -79,7 +82,7 @@ impl Apt {
         fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
     }
 
-    /// What is in the cache.
+    /// Returns the path of an entry of the cache.
     fn cached(&self, name: &str) -> PathBuf {
         self.folder.path().join("cache/fsdyno").join(name)
     }
@@ -96,11 +99,11 @@ impl Apt {
     }
 }
 
-/// A package list with one kernel, whose file has the word `listed`.
+/// A script that prints a package list with one kernel, whose package contains the word `listed`.
 const LIST: &str = "printf 'Package: linux-image-9.9-amd64\\nVersion: 1\\nSHA256: %s\\n' \
                     $(echo listed | sha256sum | cut -c 1-64)";
 
-/// The same, and only where apt is given lists of its own.
+/// Returns the same script for the case that apt has a separate folder of lists.
 fn only_in_suites() -> String {
     format!("case \"$*\" in *Dir::State::Lists=*) {LIST};; esac")
 }
@@ -118,51 +121,51 @@ fn a_package_that_is_not_the_listed_one_or_holds_no_kernel_is_not_used() {
         apt.put("apt-cache", LIST);
         apt.put("apt-get", &format!("echo {word} >linux-image-9.9-amd64_1_amd64.deb"));
         let output = apt.run("");
-        let said = stderr(&output);
-        assert_eq!(code(&output), 3, "{said}");
-        assert!(said.contains(why), "{said}");
+        let message = stderr(&output);
+        assert_eq!(code(&output), 3, "{message}");
+        assert!(message.contains(why), "{message}");
         let unpacked = apt.folder.path().join("unpacked").exists();
-        assert_eq!(unpacked, word == "listed", "{said}");
+        assert_eq!(unpacked, word == "listed", "{message}");
         let left: Vec<_> = fs::read_dir(apt.cached("")).unwrap().flatten().collect();
         assert!(left.is_empty(), "{left:?}");
     }
 }
 
 #[test]
-fn package_lists_are_fetched_once_and_not_used_when_they_were_altered() {
+fn package_lists_are_fetched_once_and_not_used_if_they_were_altered() {
     if !can_run_the_lab() {
         return;
     }
     let apt = Apt::new();
     apt.put("apt-cache", &only_in_suites());
-    // A suite that is gone keeps no other from being read.
+    // A suite that is gone does not prevent the use of the others.
     apt.put(
         "apt-get",
         "echo x >>$(dirname $0)/updates; echo 'Get:1 x InRelease'; echo 'E: gone' >&2; exit 100",
     );
     let looked_up = |times: usize| {
         let output = apt.run("--dry-run");
-        let said = stderr(&output);
-        assert_eq!(code(&output), 0, "{said}");
-        assert!(said.contains("kernel 9.9-amd64 is not installed"), "{said}");
+        let message = stderr(&output);
+        assert_eq!(code(&output), 0, "{message}");
+        assert!(message.contains("kernel 9.9-amd64 is not installed"), "{message}");
         let updates = fs::read_to_string(apt.folder.path().join("updates")).unwrap();
-        assert_eq!(updates.lines().count(), times, "{said}");
-        said
+        assert_eq!(updates.lines().count(), times, "{message}");
+        message
     };
     assert!(looked_up(1).contains("apt-get update: E: gone"));
     looked_up(1);
-    let kept = apt.cached("apt/kernels");
-    let list = fs::read_to_string(&kept).unwrap();
+    let list_path = apt.cached("apt/kernels");
+    let list = fs::read_to_string(&list_path).unwrap();
     let altered = list.replace("Version: 1", "Version: 2");
     assert_ne!(altered, list);
-    fs::write(&kept, &altered).unwrap();
+    fs::write(&list_path, &altered).unwrap();
     looked_up(2);
-    // Without a network, whole lists are all that there is.
+    // Without a network, only unaltered lists can be used.
     apt.put("apt-get", "echo 'Err:1 x InRelease'; echo 'E: no network' >&2; exit 100");
-    fs::write(&kept, &altered).unwrap();
+    fs::write(&list_path, &altered).unwrap();
     let output = apt.run("--dry-run");
     assert_eq!(code(&output), 3, "{}", stderr(&output));
     assert!(stderr(&output).contains("apt-get update: E: no network"), "{}", stderr(&output));
-    fs::write(&kept, &list).unwrap();
+    fs::write(&list_path, &list).unwrap();
     looked_up(2);
 }

@@ -1,7 +1,7 @@
 //! The clock guard, from outside: a QEMU that is disturbed where host time could reach the guest's
 //! clock is bit-identical, and one without the guard is refused. Skipped, with the reason, where
 //! the lab cannot run; with CI set in the environment that is a failure.
-#![allow(clippy::unwrap_used, reason = "a test ends where something is not as it should be")]
+#![allow(clippy::unwrap_used, reason = "a test panics if a result is not as expected")]
 
 use std::fs;
 use std::io::Write;
@@ -27,13 +27,13 @@ fn fsdyno(folder: &Path, words: &str) -> Command {
     command
 }
 
-/// Puts a script into QEMU's place that starts it with whatever `PRELOADS` makes of `LD_PRELOAD`.
+/// Replaces QEMU by a script that sets `LD_PRELOAD` as `PRELOADS` selects and starts QEMU.
 fn stand_in(folder: &Path, qemu: &Path) {
     let bin = folder.join("bin");
     fs::create_dir(&bin).unwrap();
     let script = bin.join("qemu-system-x86_64");
     let qemu = qemu.display();
-    // The guard is there for whoever is guarded, not for the probe of QEMU's version.
+    // Guests have the guard in LD_PRELOAD; the probe of QEMU's version does not.
     let text = format!(
         "#!/bin/sh\n\
          if [ -n \"$LD_PRELOAD\" ]; then case $PRELOADS in\n\

@@ -1,6 +1,6 @@
 //! A command on several machines: shards and their merge, on a directory, in the lab, and with the scripts of
 //! examples/slurm.
-#![allow(clippy::unwrap_used, reason = "a test ends where something is not as it should be")]
+#![allow(clippy::unwrap_used, reason = "a test panics if a result is not as expected")]
 
 use crate::common;
 use std::io::Write;
@@ -16,13 +16,13 @@ fn text(path: &Path) -> String {
     std::fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }
 
-/// The lines of a result without what depends on the host, which is each line's end.
+/// Returns the records without their end, which depends on the host.
 fn without_host(results: &Path) -> Vec<String> {
     let lines = text(&results.join("trials.ndjson"));
     lines.lines().map(|line| line.rsplit_once(",\"host\":").unwrap().0.to_string()).collect()
 }
 
-/// The report, without the two cells of each trial that say when it started and what it took.
+/// Returns the report without the two cells of each trial that have its start and duration.
 fn report(results: &Path) -> String {
     let mut html = text(&results.join("report.html"));
     for line in text(&results.join("trials.ndjson")).lines() {
@@ -32,13 +32,13 @@ fn report(results: &Path) -> String {
         let took = Nanos(host["elapsed_ns"].as_u64().unwrap());
         let cells = format!("<td class=\"left\">{started}</td><td>{took}</td>");
         assert!(html.contains(&cells), "the report does not have {cells}");
-        // Two trials may have begun in one second and taken as long: one row's at a time.
+        // Two trials can have equal cells, so only one row is changed at a time.
         html = html.replacen(&cells, "", 1);
     }
     html
 }
 
-/// The program whose digits belong to the lab, or cargo's own.
+/// Returns the path of the main program.
 fn program() -> PathBuf {
     PathBuf::from(PROGRAM)
 }
@@ -62,7 +62,7 @@ fn two_merged_shards_are_bit_identical_to_the_undivided_run() {
             writeln!(std::io::stderr(), "skipped: the lab cannot run here; fsdyno doctor says why");
         return;
     }
-    let go = |more: &[&str]| {
+    let run_with = |more: &[&str]| {
         let repeats = if common::full() { "2" } else { "1" };
         let run =
             ["run", "dirops", "--fs", "small=ext4 -I 128", "--fs", "ext2", "--repeat", repeats];
@@ -71,10 +71,10 @@ fn two_merged_shards_are_bit_identical_to_the_undivided_run() {
         let output = in_lab(folder.path(), &[&run[..], &rest, &boot, more].concat());
         assert_eq!(code(&output), 0, "{}", stderr(&output));
     };
-    go(&["--out", "whole"]);
-    // With two at once the trials of a share end in any order.
-    go(&["--shard", "1/2", "--out", "s1", "--jobs", "2"]);
-    go(&["--shard", "2/2", "--out", "s2", "--jobs", "2"]);
+    run_with(&["--out", "whole"]);
+    // With two jobs the trials of a shard end in any order.
+    run_with(&["--shard", "1/2", "--out", "s1", "--jobs", "2"]);
+    run_with(&["--shard", "2/2", "--out", "s2", "--jobs", "2"]);
     let output = in_lab(folder.path(), &["merge", "merged", "s2", "s1"]);
     assert_eq!(code(&output), 0, "{}", stderr(&output));
     let path = |name: &str| folder.path().join(name);
@@ -84,7 +84,7 @@ fn two_merged_shards_are_bit_identical_to_the_undivided_run() {
     assert_eq!(series("merged"), series("whole"));
     assert_eq!(report(&path("merged")), report(&path("whole")));
 
-    // One digit of one trial changed, as a broken machine would: a finding, and nothing is merged.
+    // A changed digit in one trial, as from a broken machine, is a finding, and nothing is merged.
     std::fs::create_dir(path("twin")).unwrap();
     std::fs::copy(path("s2/schedule.json"), path("twin/schedule.json")).unwrap();
     let lines = text(&path("s2/trials.ndjson"));
@@ -92,12 +92,12 @@ fn two_merged_shards_are_bit_identical_to_the_undivided_run() {
     std::fs::write(path("twin/trials.ndjson"), broken).unwrap();
     let output = in_lab(folder.path(), &["merge", "other", "s1", "s2", "twin"]);
     assert_eq!(code(&output), 4, "{}", stderr(&output));
-    let said = stderr(&output);
-    assert!(said.contains("DID NOT REPEAT") && said.contains("returned_ns"), "{said}");
+    let message = stderr(&output);
+    assert!(message.contains("DID NOT REPEAT") && message.contains("returned_ns"), "{message}");
     assert!(!path("other").exists());
 }
 
-/// A copy of the example with its scripts, whose study is as small as it gets.
+/// Copies the scripts of the example and replaces its run by a small one.
 fn example(folder: &Path, words: &str) {
     let from = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/slurm");
     for entry in std::fs::read_dir(from).unwrap().flatten() {
@@ -112,7 +112,7 @@ fn script(folder: &Path, name: &str, task: Option<(&str, &str)>) -> std::process
     let mut command = Command::new("sh");
     command.arg(folder.join(name)).stdin(Stdio::null());
     command.env("FSDYNO", env!("CARGO_BIN_EXE_fsdyno")).env("SLURM_SUBMIT_DIR", folder);
-    // Slurm runs a copy of the script from a folder of its own.
+    // Slurm runs a copy of the script from its own folder.
     command.current_dir("/");
     if let Some((id, count)) = task {
         command.env("SLURM_ARRAY_TASK_ID", id).env("SLURM_ARRAY_TASK_COUNT", count);
@@ -131,7 +131,7 @@ fn the_slurm_example_runs_its_shards_merges_them_and_names_the_missing_one() {
     let early = script(folder.path(), "merge.sh", None);
     assert_eq!(code(&early), 2, "{}", stderr(&early));
     assert!(stderr(&early).contains("share 2/2 (1 trial)"), "{}", stderr(&early));
-    // The second task is submitted again, alone: Slurm then counts one.
+    // The second task is submitted again, alone: Slurm then counts one task.
     let mut again = Command::new("sh");
     again.arg(folder.path().join("share.sh")).current_dir("/").stdin(Stdio::null());
     again.env("FSDYNO", env!("CARGO_BIN_EXE_fsdyno")).env("SLURM_SUBMIT_DIR", folder.path());

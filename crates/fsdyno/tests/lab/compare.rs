@@ -1,6 +1,6 @@
 //! `fsdyno compare` on stored results: its exit codes, its errors, and in the lab the verdicts
 //! same and slower.
-#![allow(clippy::unwrap_used, reason = "a test ends where something is not as it should be")]
+#![allow(clippy::unwrap_used, reason = "a test panics if a result is not as expected")]
 
 use crate::common;
 use std::path::Path;
@@ -19,7 +19,7 @@ fn measured() -> tempfile::TempDir {
     folder
 }
 
-/// The same result with every record changed; the lines of `trials.ndjson` are all there is.
+/// Writes a copy of the result with every record changed; it consists of `trials.ndjson` alone.
 fn changed(folder: &Path, name: &str, change: impl Fn(&mut Value)) {
     let trials = common::records(&folder.join("base")).into_iter().map(|mut trial| {
         change(&mut trial);
@@ -35,7 +35,7 @@ fn changed(folder: &Path, name: &str, change: impl Fn(&mut Value)) {
     std::fs::write(folder.join(name).join("trials.ndjson"), text).unwrap();
 }
 
-/// Sets the time of every phase, in nanoseconds and a little of the seed.
+/// Sets the time of every phase to a number of nanoseconds that varies slightly with the seed.
 fn takes(ns: u64) -> impl Fn(&mut Value) {
     move |trial| {
         let ns = ns + trial["seed"].as_u64().unwrap() * (ns / 10_000);
@@ -51,12 +51,12 @@ fn compare(folder: &Path, words: &str) -> Output {
 }
 
 #[test]
-fn slower_is_1_and_same_and_faster_are_0_and_a_bisection_has_its_own_codes() {
+fn slower_gives_code_1_same_and_faster_0_and_a_bisection_has_its_own_codes() {
     let place = measured();
     let folder = place.path();
     changed(folder, "old", takes(1_000_000_000));
     changed(folder, "slow", takes(1_100_000_000));
-    for (words, expected, said) in [
+    for (words, expected, part) in [
         ("old old", 0, "same"),
         ("old slow", 1, "slower"),
         ("slow old", 0, "faster"),
@@ -67,7 +67,7 @@ fn slower_is_1_and_same_and_faster_are_0_and_a_bisection_has_its_own_codes() {
     ] {
         let output = compare(folder, words);
         assert_eq!(code(&output), expected, "{words}: {}{}", stdout(&output), stderr(&output));
-        assert!(stdout(&output).contains(said), "{words}: {}", stdout(&output));
+        assert!(stdout(&output).contains(part), "{words}: {}", stdout(&output));
     }
     let junit = stdout(&compare(folder, "old slow --format junit"));
     assert!(junit.starts_with("<?xml") && junit.contains("<failure "), "{junit}");
@@ -76,7 +76,7 @@ fn slower_is_1_and_same_and_faster_are_0_and_a_bisection_has_its_own_codes() {
     assert!(json["rows"].as_array().unwrap().iter().all(|row| row["verdict"] == "slower"));
 }
 
-/// The same result as if it were of three kernels, of which the second takes a tenth longer.
+/// Writes the result as if from three kernels, of which the two newer ones take a tenth longer.
 fn on_kernels(folder: &Path) {
     let mut text = String::new();
     for (kernel, ns) in
@@ -119,7 +119,7 @@ fn each_step_along_an_axis_of_one_result_has_a_verdict() {
     assert_eq!(code(&run(folder, "report steps --html page.html")), 0);
     let page = std::fs::read_to_string(folder.join("page.html")).unwrap();
     assert!(page.contains("From kernel to kernel"), "no timeline");
-    for (words, said) in [
+    for (words, part) in [
         ("steps --by disk", "no trial has a disk; they differ in kernel"),
         ("steps --by threads", "all trials have the same threads, 1 thread; they differ in kernel"),
         ("steps --by colour", "invalid value 'colour'"),
@@ -129,14 +129,14 @@ fn each_step_along_an_axis_of_one_result_has_a_verdict() {
     ] {
         let output = compare(folder, words);
         assert_eq!(code(&output), 2, "{words}: {}", stdout(&output));
-        assert!(stderr(&output).contains(said), "{words}: {}", stderr(&output));
+        assert!(stderr(&output).contains(part), "{words}: {}", stderr(&output));
     }
-    // `git bisect run` must not take it for a bad commit.
+    // `git bisect run` must not treat this as a bad commit.
     assert_eq!(code(&compare(folder, "steps --by kernel --bisect")), 125);
 }
 
 #[test]
-fn what_cannot_be_compared_is_2_and_a_bisection_skips_it() {
+fn results_that_cannot_be_compared_give_code_2_and_a_bisection_skips_them() {
     let place = measured();
     let folder = place.path();
     changed(folder, "other", |trial| {
@@ -151,7 +151,7 @@ fn what_cannot_be_compared_is_2_and_a_bisection_skips_it() {
     changed(folder, "broken", |_| ());
     let broken = std::fs::read_to_string(folder.join("broken/trials.ndjson")).unwrap();
     std::fs::write(folder.join("broken/trials.ndjson"), &broken[40..]).unwrap();
-    for (words, said) in [
+    for (words, part) in [
         ("base other", "files=60"),
         ("base nowhere", "nowhere"),
         ("base newer", "schema is 3"),
@@ -159,7 +159,7 @@ fn what_cannot_be_compared_is_2_and_a_bisection_skips_it() {
     ] {
         let output = compare(folder, words);
         assert_eq!(code(&output), 2, "{words}: {}", stdout(&output));
-        assert!(stderr(&output).contains(said), "{words}: {}", stderr(&output));
+        assert!(stderr(&output).contains(part), "{words}: {}", stderr(&output));
         assert!(stdout(&output).is_empty(), "{words}");
         assert_eq!(code(&compare(folder, &format!("{words} --bisect"))), 125, "{words}");
     }

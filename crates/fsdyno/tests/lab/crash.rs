@@ -1,8 +1,8 @@
-//! Power cuts from end to end, in the lab. Where it cannot run they are skipped, with the reason; with CI
-//! set in the environment that is a failure.
+//! Power cuts from end to end, in the lab. Where the lab cannot run, they are skipped with the reason; with CI set in
+//! the environment, that is a failure.
 //!
-//! `FSDYNO_TEST=full` adds more file systems, more cuts and every kind of disk that does not keep its word.
-#![allow(clippy::unwrap_used, reason = "a test ends where something is not as it should be")]
+//! `FSDYNO_TEST=full` adds more file systems, more cuts and every kind of disk fault.
+#![allow(clippy::unwrap_used, reason = "a test panics if a result is not as expected")]
 
 use crate::common;
 use std::collections::BTreeMap;
@@ -15,15 +15,14 @@ use crate::common::lab::{fsdyno, lab, ours};
 use crate::common::{code, full, run, stderr, stdout};
 use serde_json::Value;
 
-/// Mail, each message synced before it gets its name, and a reader who renames it then.
+/// A mail workload: each message is synced before it gets its name, and a reader then renames it.
 const MAIL: &str = "crash maildir --set deliverers=1 --set ops=60 --set maildirs=4";
 
-/// Mail that is not renamed after delivery, with a store of messages that fits the FUSE file system of ours.
+/// A mail workload without renames after delivery, with a message store that fits our FUSE file system.
 const SCRIPT: &str =
     "crash maildir --set ops=60 --set maildirs=4 --set store=20 --set read-store=10";
 
-/// The path of our FUSE file system: one for all tests, because its bytes and its name are part of
-/// what a guest is made of.
+/// The path of our FUSE file system: one for all tests, because its bytes and its name are part of the guest.
 const PROGRAMS: &str = env!("CARGO_TARGET_TMPDIR");
 
 fn command(folder: &Path, words: &str) -> Command {
@@ -42,8 +41,8 @@ fn crash(folder: &Path, words: &str) -> Output {
     command(folder, words).output().unwrap()
 }
 
-/// The small FUSE file system of ours in a mode of its own: `fixtures/forgetful.c` says which. Its honest mode is
-/// named by its path, the others by its name.
+/// Returns the option for our small FUSE file system in one of its modes (`fixtures/forgetful.c`). The honest mode is
+/// named by the path of the program, the others by its name.
 fn forgetful(mode: &str) -> String {
     static COMPILED: Once = Once::new();
     let program = Path::new(PROGRAMS).join("forgetful");
@@ -60,25 +59,25 @@ fn forgetful(mode: &str) -> String {
     format!("--fs '{mode}=fuse: {program} {mode} {{device}} {{mount}}'")
 }
 
-/// The rows of a run that came to its end, and the sum of a finding over all cuts of each.
-fn rows(output: &Output, right: i32) -> Vec<Value> {
-    assert_eq!(code(output), right, "{}\n{}", stderr(output), stdout(output));
+/// Returns the rows of a run that ended with this exit code.
+fn rows(output: &Output, exit_code: i32) -> Vec<Value> {
+    assert_eq!(code(output), exit_code, "{}\n{}", stderr(output), stdout(output));
     serde_json::from_str::<Vec<Value>>(&stdout(output)).unwrap()
 }
 
 fn sum(row: &Value, keys: &[&str]) -> u64 {
-    let of = |tried: &Value| {
+    let count_in = |tried: &Value| {
         keys.iter().map(|key| tried["findings"][*key].as_u64().unwrap()).sum::<u64>()
     };
-    row["tried"].as_array().unwrap().iter().map(of).sum()
+    row["tried"].as_array().unwrap().iter().map(count_in).sum()
 }
 
 const VIOLATIONS: &[&str] = &["acknowledged_lost", "acknowledged_names"];
 
-/// The number of crash points whose recovery has this field.
+/// Returns the number of crash points whose recovery has this field.
 fn count(row: &Value, key: &str) -> usize {
-    let tried = row["tried"].as_array().unwrap().iter();
-    tried.filter(|tried| !tried["recovery"][key].is_null()).count()
+    let cuts = row["tried"].as_array().unwrap().iter();
+    cuts.filter(|cut| !cut["recovery"][key].is_null()).count()
 }
 
 #[test]
@@ -115,19 +114,22 @@ fn a_journal_keeps_what_was_acknowledged_on_an_honest_disk_and_not_on_one_that_d
     }
 }
 
-/// Repeats a finding from its file: with the same result, but for the time of the mount, which depends on the guest's past,
-/// and with the image of what the cut left. Returns what was reported.
+/// Repeats a finding from its file and asserts that the result is the same, except for the time of the mount, which
+/// depends on the guest's history. Also checks the image of the disk after the cut. Returns the report.
 pub(crate) fn repeated(folder: &Path, file: &Path) -> String {
     let mut finding: Value = serde_json::from_slice(&std::fs::read(file).unwrap()).unwrap();
     let words = format!("crash --replay {} --image left.img --format json", file.display());
     let again = fsdyno(ours(), folder, &words).output().unwrap();
     assert!(matches!(code(&again), 0 | 1), "{}", stderr(&again));
-    // What the cut left is a file system of the size that was asked for, in a file that is mostly holes, and it is
-    // not written over.
+    // The image has the requested size, consists mostly of holes, and is not overwritten.
     let image = folder.join("left.img");
-    let held = std::fs::metadata(&image).unwrap();
-    assert_eq!(held.len(), finding["plan"]["medium"]["size"].as_u64().unwrap());
-    assert!(held.blocks() * 512 < held.len() / 4, "{} bytes", held.blocks() * 512);
+    let image_metadata = std::fs::metadata(&image).unwrap();
+    assert_eq!(image_metadata.len(), finding["plan"]["medium"]["size"].as_u64().unwrap());
+    assert!(
+        image_metadata.blocks() * 512 < image_metadata.len() / 4,
+        "{} bytes",
+        image_metadata.blocks() * 512
+    );
     let magic = &std::fs::read(&image).unwrap()[1080..1082];
     assert_eq!(magic, [0x53, 0xef], "no superblock of ext2 or later");
     let refused = fsdyno(ours(), folder, &words).output().unwrap();
@@ -135,15 +137,15 @@ pub(crate) fn repeated(folder: &Path, file: &Path) -> String {
     assert!(stderr(&refused).contains("'left.img' exists"), "{}", stderr(&refused));
     let reported = stderr(&again);
     let mut again: Value = serde_json::from_str(&stdout(&again)).unwrap();
-    for tried in [&mut again, &mut finding["tried"]] {
-        tried["recovery"]["mount_ns"] = Value::Null;
+    for cut in [&mut again, &mut finding["tried"]] {
+        cut["recovery"]["mount_ns"] = Value::Null;
     }
     assert_eq!(again, finding["tried"]);
     reported
 }
 
-/// The ways in which the FUSE file system of ours forgets a sync, the honest one first, cut so often.
-fn each_way_is_found_out(work: &str, modes: &[&str], cuts: usize) {
+/// Asserts that every mode of our FUSE file system except the honest one is found to lose data in this number of cuts.
+fn assert_lost_syncs_are_detected(work: &str, modes: &[&str], cuts: usize) {
     let Some(folder) = lab() else { return };
     let specs: Vec<String> = modes.iter().map(|mode| forgetful(mode)).collect();
     let words =
@@ -158,10 +160,10 @@ fn each_way_is_found_out(work: &str, modes: &[&str], cuts: usize) {
     }
 }
 
-/// A reader renames each message, so that a name which the directory's sync made durable is soon not current any more.
+/// A reader renames each message, so that a name made durable by a sync of its directory is soon out of date.
 #[test]
 fn a_missing_directory_sync_is_detected_if_a_reader_renames_delivered_mail() {
-    each_way_is_found_out(MAIL, &["honest", "nodir"], 8);
+    assert_lost_syncs_are_detected(MAIL, &["honest", "nodir"], 8);
 }
 
 #[test]
@@ -170,13 +172,13 @@ fn each_missing_sync_is_detected_with_and_without_a_reader() {
         return common::lab::skipped("FSDYNO_TEST=full runs it");
     }
     for work in [MAIL, SCRIPT] {
-        each_way_is_found_out(work, &["honest", "forgets", "drops", "nodir"], 20);
-        // A forgotten sync is made up for by the next one, of a file or of a directory.
-        each_way_is_found_out(work, &["honest", "seventh"], 100);
+        assert_lost_syncs_are_detected(work, &["honest", "forgets", "drops", "nodir"], 20);
+        // The next sync of a file or a directory makes up for a missing one.
+        assert_lost_syncs_are_detected(work, &["honest", "seventh"], 100);
     }
 }
 
-/// All files of a folder, by their paths.
+/// Returns all files of a folder, by their paths.
 fn files(folder: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
     let mut all = BTreeMap::new();
     let mut open = vec![folder.to_path_buf()];
@@ -209,7 +211,7 @@ fn the_same_command_gives_the_same_bytes_with_any_number_of_jobs() {
     });
     let [first, second] = runs;
     assert!(first.1.keys().any(|path| path.starts_with("findings")), "{:?}", first.1.keys());
-    assert!(first == second, "the same command, and other bytes");
+    assert!(first == second, "the same command gave other bytes");
 }
 
 #[test]
@@ -222,11 +224,11 @@ fn a_crash_point_that_hangs_or_panics_is_a_finding_and_the_others_continue() {
         let spec = forgetful(mode);
         let words = format!("--set protocol=fsbench {spec} --cuts 8 --jobs 1 --out {mode}");
         let row = rows(&crash(folder.path(), &words), 1).remove(0);
-        let tried = row["tried"].as_array().unwrap();
-        assert_eq!(tried.len(), 8, "{mode}: all crash points are reported");
-        let lost =
-            |tried: &&Value| tried["recovery"]["lost"].as_str().is_some_and(|it| it.contains(why));
-        assert!(tried.iter().filter(lost).count() > 0, "{mode}: {tried:?}");
+        let cuts = row["tried"].as_array().unwrap();
+        assert_eq!(cuts.len(), 8, "{mode}: all crash points are reported");
+        let is_lost =
+            |cut: &&Value| cut["recovery"]["lost"].as_str().is_some_and(|it| it.contains(why));
+        assert!(cuts.iter().filter(is_lost).count() > 0, "{mode}: {cuts:?}");
         assert!(folder.path().join(mode).join("findings").read_dir().unwrap().count() > 0);
     }
 }
@@ -243,7 +245,7 @@ fn disks_that_reorder_or_tear_and_a_file_system_without_a_journal_are_detected()
         let row = rows(&crash(folder.path(), &words), 1).remove(0);
         assert!(sum(&row, VIOLATIONS) > 0, "{disk}");
     }
-    // A file system that acknowledges a sync without doing it, and the same one that does it.
+    // The same file system without and with the sync that it acknowledges.
     let words = "--set protocol=fsbench --fs 'lies=overlayfs,volatile:ext4' --cuts 20 --out lies";
     assert!(sum(&rows(&crash(folder.path(), words), 1)[0], VIOLATIONS) > 0);
     let words = "--set protocol=fsbench --fs 'over=overlayfs:ext4' --cuts 20 --out over";

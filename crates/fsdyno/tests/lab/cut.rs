@@ -1,7 +1,7 @@
-//! A guest whose power is cut: what was flushed is on the medium, what was not is not, and the file
-//! system recovers by its journal. Skipped, with the reason, where the lab cannot run; with CI set
-//! in the environment that is a failure.
-#![allow(clippy::unwrap_used, reason = "a test ends where something is not as it should be")]
+//! A guest whose power is cut: flushed data is on the medium, other data is not, and the file system recovers by its
+//! journal. Where the lab cannot run, the test is skipped with the reason; with CI set in the environment, that is a
+//! failure.
+#![allow(clippy::unwrap_used, reason = "a test panics if a result is not as expected")]
 
 use crate::common;
 use std::fs::File;
@@ -41,7 +41,7 @@ fn job(kernel: &str) -> Job {
     Job { trial_id, seed, plan: cell.plan, deadline: cell.deadline, task }
 }
 
-/// A tool of e2fsprogs on an image; the image's place comes last.
+/// Runs a tool of e2fsprogs on an image, whose path is the last argument.
 fn tool(words: &[&str], image: &File) -> Output {
     let image = format!("/proc/{}/fd/{}", std::process::id(), image.as_raw_fd());
     let path = "/sbin:/usr/sbin:/bin:/usr/bin";
@@ -52,7 +52,7 @@ fn text(output: &Output) -> String {
     String::from_utf8_lossy(&[&output.stdout[..], &output.stderr[..]].concat()).into_owned()
 }
 
-/// The messages below a folder, in `new` or `cur` of some maildir.
+/// Returns the messages below a folder, in `new` or `cur` of any maildir.
 fn messages(folder: &Path) -> Vec<PathBuf> {
     let mut found = Vec::new();
     for entry in std::fs::read_dir(folder).unwrap().flatten() {
@@ -66,7 +66,7 @@ fn messages(folder: &Path) -> Vec<PathBuf> {
     found
 }
 
-/// Tests whether two images differ outside the ranges listed as volatile.
+/// Returns the first position at which two images differ outside the volatile ranges.
 fn differ_elsewhere(medium: &File, visible: &File, volatile: &[(u64, u64)]) -> Option<u64> {
     let length = medium.metadata().unwrap().len();
     let (mut one, mut other) = (vec![0; 1 << 20], vec![0; 1 << 20]);
@@ -90,7 +90,7 @@ fn differ_elsewhere(medium: &File, visible: &File, volatile: &[(u64, u64)]) -> O
 }
 
 #[test]
-fn ext4_comes_back_by_its_journal_with_all_that_was_fsynced() {
+fn ext4_recovers_by_its_journal_with_all_fsynced_messages() {
     let options =
         LabOptions { kernel: None, qemu: None, cache: Cache::of_user().unwrap(), offline: false };
     let lab = match Lab::find(&options, &|_| {}) {
@@ -114,7 +114,7 @@ fn ext4_comes_back_by_its_journal_with_all_that_was_fsynced() {
     };
     let left = venue.cut(&job, &mut now).unwrap();
     assert_eq!(left.progress.stage, Stage::Running, "the cut came too late");
-    // It may be empty: right after a flush it is.
+    // The list may be empty, as it is right after a flush.
     let bytes: u64 = left.volatile.iter().map(|(_, length)| length).sum();
     assert!(bytes < 64 << 20, "{bytes} bytes volatile, and the cache holds 32 MiB");
     assert_eq!(differ_elsewhere(&left.medium, &left.visible, &left.volatile), None);
@@ -124,13 +124,13 @@ fn ext4_comes_back_by_its_journal_with_all_that_was_fsynced() {
     let checked = tool(&["e2fsck", "-fy"], &left.medium);
     assert!(matches!(checked.status.code(), Some(0 | 1)), "{}", text(&checked));
     assert!(text(&checked).contains("recovering journal"), "{}", text(&checked));
-    // Nothing is left to repair, and what e2fsck did was no more than the journal.
+    // Nothing remains to be repaired: e2fsck only replayed the journal.
     let again = tool(&["e2fsck", "-fn"], &left.medium);
     assert_eq!(again.status.code(), Some(0), "{}", text(&again));
 
-    // What the drive had taken, had its power stayed, holds every message that was fsynced.
-    let taken = tool(&["e2fsck", "-fy"], &left.visible);
-    assert!(matches!(taken.status.code(), Some(0 | 1)), "{}", text(&taken));
+    // The content that the drive had accepted has every message that was fsynced.
+    let accepted = tool(&["e2fsck", "-fy"], &left.visible);
+    assert!(matches!(accepted.status.code(), Some(0 | 1)), "{}", text(&accepted));
     let dumped = |name: &str, image: &File| {
         let out = folder.path().join(name);
         std::fs::create_dir(&out).unwrap();
@@ -140,10 +140,10 @@ fn ext4_comes_back_by_its_journal_with_all_that_was_fsynced() {
         messages(&out)
     };
     let (visible, messages) = (dumped("visible", &left.visible), dumped("medium", &left.medium));
-    // A delivery and its retrieval are 24 calls in the mean of all messages, and 25 of the first ones.
+    // A delivery and its retrieval take 24 calls on average, and 25 for the first messages.
     let delivered = (left.progress.ops_done - 400) / 27;
     assert!(visible.len() as u64 >= delivered, "{} of {delivered} messages", visible.len());
-    // One may just be on its way.
+    // One message may be in flight.
     assert!(messages.len() + 1 >= visible.len(), "{} of {}", messages.len(), visible.len());
     for message in &messages {
         let bytes = std::fs::read(message).unwrap();

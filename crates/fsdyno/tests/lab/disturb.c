@@ -1,9 +1,9 @@
-/* Disturbs QEMU just where host time could reach the guest's clock: for the test of the clock guard.
+/* Disturbs QEMU at the points where host time could reach the guest's clock, for the test of the clock guard.
  *
  * A vCPU leaves its run of instructions by siglongjmp, after a halt too: it is marked as halted then,
- * and its last instructions are not yet booked. Every STRIDEth time a signal wakes the main loop right
+ * and its last instructions are not yet accounted. Every STRIDEth time a signal wakes the main loop right
  * there (QEMU reads SIGALRM by a signalfd), and the vCPU sleeps for as long as the main loop may need.
- * Without the guard six runs of six gave other digits (stride 16); a mere 3,000 signals a second, one
+ * Without the guard six runs of six differed (stride 16); with only 3,000 signals a second, one
  * of twelve.
  */
 #define _GNU_SOURCE
@@ -20,7 +20,7 @@ static void disturb(void)
 {
 	static unsigned count;
 	if (++count % STRIDE == 0) {
-		/* For the test to see that it was disturbed. */
+		/* Shows the test that a disturbance took place. */
 		const char *mark = getenv("FSDYNO_DISTURBED");
 		if (count == STRIDE && mark)
 			close(open(mark, O_CREAT | O_WRONLY, 0600));
@@ -42,7 +42,7 @@ void siglongjmp(sigjmp_buf where, int value)
 	go("siglongjmp", where, value);
 }
 
-/* The same where QEMU was built with checks of stack frames. */
+/* The same function in a QEMU that was built with checks of stack frames. */
 void __longjmp_chk(sigjmp_buf where, int value)
 {
 	go("__longjmp_chk", where, value);

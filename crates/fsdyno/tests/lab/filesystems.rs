@@ -1,8 +1,8 @@
 //! File systems that are not simply made on a device and mounted by the kernel, and those newer than
 //! the classical seven: each with three workloads in the lab, twice, and in `fsdyno list`.
 //!
-//! `FSDYNO_TEST=full` (`make test-full`) runs all of them, else the two that differ most from the others.
-#![allow(clippy::unwrap_used, reason = "a test ends where something is not as it should be")]
+//! `FSDYNO_TEST=full` (`make test-full`) runs all of them, otherwise only the two that differ most from the others.
+#![allow(clippy::unwrap_used, reason = "a test panics if a result is not as expected")]
 
 use std::path::Path;
 use std::process::Output;
@@ -23,7 +23,8 @@ fn fsdyno(folder: &Path, words: &str) -> Output {
     lab::fsdyno(ours(), folder, words).output().unwrap()
 }
 
-/// Runs the work on all rows, every trial good; the trials and, sorted, the bytes that were measured.
+/// Runs the workloads on all rows and asserts that every trial succeeds. Returns the trials and, sorted, the measured
+/// bytes.
 fn run(
     folder: &Path,
     out: &str,
@@ -59,7 +60,7 @@ fn run(
 #[test]
 fn newer_file_systems_are_verified_checked_and_bit_identical() {
     let Some(folder) = lab::lab() else { return };
-    // What options.rs asks of the others is enough.
+    // The tests of options.rs suffice for the other rows.
     let later = ROWS.iter().filter(|row| !row.is_classical() && row.kernel.is_none());
     let rows = runnable(later.filter(|row| full() || row.ci));
     if rows.is_empty() {
@@ -74,16 +75,16 @@ fn newer_file_systems_are_verified_checked_and_bit_identical() {
     for trial in &trials {
         let label = trial["plan"]["label"].as_str().unwrap();
         let row = rows.iter().find(|row| row.label() == label).unwrap();
-        assert_eq!(crate::options::wrong(row, trial), [""; 0], "{label}");
+        assert_eq!(crate::options::differences(row, trial), [""; 0], "{label}");
         let (measured, conditions) = (&trial["measured"], &trial["conditions"]);
         let phases = measured["phases"].as_array().unwrap();
         assert_eq!(measured["verify"]["problems"], 0, "{trial}");
-        // Not every file system has a check; that it has none is said.
+        // A file system without a check has a note that says so.
         assert_ne!(clean(trial), Some(false), "{trial}");
         let fuse = label.starts_with("fuse");
         assert_eq!(conditions["userspace"].as_bool(), fuse.then_some(true), "{label}");
-        let worked = |phase: &Value| phase["kernel_cpu_ns"]["fuse"].as_u64() > Some(0);
-        assert_eq!(phases.iter().all(worked), fuse, "{label}: the process's CPU time");
+        let used_cpu = |phase: &Value| phase["kernel_cpu_ns"]["fuse"].as_u64() > Some(0);
+        assert_eq!(phases.iter().all(used_cpu), fuse, "{label}: the process's CPU time");
         // `durable` is shown only if it is known.
         let durable = phases.iter().all(|phase| phase["durable_ns"].is_u64());
         let never = ["tmpfs", "fuse", "volatile"].iter().any(|word| label.contains(word));
@@ -124,17 +125,17 @@ fn the_list_has_a_remedy_for_each_file_system_that_cannot_run() {
             let (can, why, cure) = (&row[place]["can"], &row[place]["why"], &row[place]["cure"]);
             if can == false {
                 assert!(why.is_string() && cure.is_string(), "{row}");
-                // Listed once if it is the same for both.
-                let said = [format!("{name} {words}: "), format!("  {name}: ")];
-                assert!(said.iter().any(|said| text.contains(said)), "{text}");
+                // A reason that is the same for both is listed once.
+                let lines = [format!("{name} {words}: "), format!("  {name}: ")];
+                assert!(lines.iter().any(|line| text.contains(line)), "{text}");
             }
         }
     }
-    let of = |name: &str| rows.iter().find(|row| row["name"] == name).unwrap();
-    assert_eq!(of("reiser4")["lab"]["can"], false);
-    assert_eq!(of("classic-ext2")["lab"]["cure"], "--on model");
+    let row_of = |name: &str| rows.iter().find(|row| row["name"] == name).unwrap();
+    assert_eq!(row_of("reiser4")["lab"]["can"], false);
+    assert_eq!(row_of("classic-ext2")["lab"]["cure"], "--on model");
     let root = rustix::process::geteuid().is_root();
-    assert_eq!(of("raw")["host"]["can"], root, "{}", of("raw"));
+    assert_eq!(row_of("raw")["host"]["can"], root, "{}", row_of("raw"));
 }
 
 #[test]
@@ -163,12 +164,12 @@ fn invalid_specs_are_refused_before_any_work() {
 fn a_model_is_shown_as_a_model() {
     let folder = tempfile::tempdir().unwrap();
     let text = stdout(&fsdyno(folder.path(), "show filesystem classic-ext2"));
-    for said in ["a model in this program, no kernel", "--on model --fs classic-ext2", "-b SIZE"] {
-        assert!(text.contains(said), "{text}");
+    for part in ["a model in this program, no kernel", "--on model --fs classic-ext2", "-b SIZE"] {
+        assert!(text.contains(part), "{text}");
     }
     let shown = fsdyno(folder.path(), "show filesystem indexed-ext2 --format json");
     let shown: Value = serde_json::from_slice(&shown.stdout).unwrap();
     assert_eq!((&shown["model"], &shown["index"]), (&true.into(), &true.into()));
-    let wrong = fsdyno(folder.path(), "show filesystem clasic-ext2");
-    assert!(stderr(&wrong).contains("did you mean 'classic-ext2'"), "{}", stderr(&wrong));
+    let misspelt = fsdyno(folder.path(), "show filesystem clasic-ext2");
+    assert!(stderr(&misspelt).contains("did you mean 'classic-ext2'"), "{}", stderr(&misspelt));
 }

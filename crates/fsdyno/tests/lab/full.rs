@@ -1,6 +1,6 @@
-//! In the lab: a file system filled to its last block, and a device without a file system. Where the lab cannot
-//! run they are skipped, with the reason; with CI set in the environment that is a failure.
-#![allow(clippy::unwrap_used, reason = "a test ends where something is not as it should be")]
+//! In the lab: a file system filled to its last block, and a device without a file system. Where the lab cannot run,
+//! these tests are skipped with the reason; with CI set in the environment, that is a failure.
+#![allow(clippy::unwrap_used, reason = "a test panics if a result is not as expected")]
 
 use std::io::Write;
 use std::path::Path;
@@ -43,32 +43,39 @@ fn a_file_system_is_filled_to_enospc_verified_and_checked_clean() {
         "run capacity --size 16M --disk instant --fs ext2 --fs ext4 --set size=2000-9000 {} --out out",
         boot()
     );
-    let ran = fsdyno(folder.path(), &words);
-    assert_eq!(code(&ran), 0, "{}", stderr(&ran));
-    assert!(stdout(&ran).contains("full, ext2: "), "{}", stdout(&ran));
+    let output = fsdyno(folder.path(), &words);
+    assert_eq!(code(&output), 0, "{}", stderr(&output));
+    assert!(stdout(&output).contains("full, ext2: "), "{}", stdout(&output));
     for trial in trials(folder.path()) {
-        let held = &trial["measured"]["capacity"];
-        let of = |what: &str| held[what].as_u64().unwrap();
-        let (files, taken) = (of("files"), of("free_empty") - of("free_full"));
-        assert!(files > 1000 && of("data") > files * 2000, "{held}");
-        assert!(taken > of("data") && of("free_full") < 1 << 20, "{held}");
-        assert_eq!(of("inodes_empty") - of("inodes_full"), files + of("directories"), "{held}");
-        assert!(of("device") > of("total") || of("device") > of("free_empty"), "{held}");
+        let capacity = &trial["measured"]["capacity"];
+        let value_of = |what: &str| capacity[what].as_u64().unwrap();
+        let (files, taken) = (value_of("files"), value_of("free_empty") - value_of("free_full"));
+        assert!(files > 1000 && value_of("data") > files * 2000, "{capacity}");
+        assert!(taken > value_of("data") && value_of("free_full") < 1 << 20, "{capacity}");
+        assert_eq!(
+            value_of("inodes_empty") - value_of("inodes_full"),
+            files + value_of("directories"),
+            "{capacity}"
+        );
+        assert!(
+            value_of("device") > value_of("total") || value_of("device") > value_of("free_empty"),
+            "{capacity}"
+        );
         assert_eq!(trial["measured"]["verify"]["files"], files);
         assert_eq!(trial["measured"]["check"]["clean"], true);
     }
 }
 
 #[test]
-fn bonnies_big_file_runs_on_the_device_itself_and_is_verified() {
+fn the_large_file_of_bonnie_runs_on_the_device_itself_and_is_verified() {
     let Some(folder) = lab() else { return };
     let words = format!(
         "run bonnie --fs raw --fs ext2 --size 1G --set file-size=16M --set char=64K --set seeks=50 --set files=0 \
          --set gap=remount {} --out out",
         boot()
     );
-    let ran = fsdyno(folder.path(), &words);
-    assert_eq!(code(&ran), 0, "{}", stderr(&ran));
+    let output = fsdyno(folder.path(), &words);
+    assert_eq!(code(&output), 0, "{}", stderr(&output));
     let trials = trials(folder.path());
     let raw = trials.iter().find(|trial| trial["plan"]["label"] == "raw").unwrap();
     assert_eq!(raw["measured"]["verify"]["problems"], 0);
@@ -81,22 +88,22 @@ fn bonnies_big_file_runs_on_the_device_itself_and_is_verified() {
     let phases = raw["measured"]["phases"].as_array().unwrap();
     let written: u64 =
         phases.iter().map(|phase| phase["device"]["bytes_written"].as_u64().unwrap()).sum();
-    // The pass in blocks and the rewrite, each all of it.
+    // The pass in blocks and the rewrite each write the whole file.
     assert!(written >= 2 * (16 << 20), "{written} bytes reached the disk");
 }
 
 #[test]
 fn workloads_that_would_fill_a_users_file_system_or_make_a_tree_are_refused() {
     let folder = tempfile::tempdir().unwrap();
-    for (words, right) in [
+    for (words, expected) in [
         ("capacity --on .", "a directory of this host is on yours"),
         ("capacity", "--size 256M"),
         ("capacity --size 64M --issuer null", "goes on until a call fails"),
         ("dirops --fs raw", "its phase create calls mkdir"),
         ("bonnie --fs raw", "bonnie with --set bonnie.files=0 can"),
     ] {
-        let ran = fsdyno(folder.path(), &format!("run {words} --dry-run"));
-        assert_eq!(code(&ran), 2, "{words}: {}", stderr(&ran));
-        assert!(stderr(&ran).contains(right), "{words}: {}", stderr(&ran));
+        let output = fsdyno(folder.path(), &format!("run {words} --dry-run"));
+        assert_eq!(code(&output), 2, "{words}: {}", stderr(&output));
+        assert!(stderr(&output).contains(expected), "{words}: {}", stderr(&output));
     }
 }

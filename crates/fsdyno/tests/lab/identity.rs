@@ -1,8 +1,8 @@
-//! What moves a lab identity: the agent does; a report, a study, the command line and the place of a checkout do not.
-//! Where the lab cannot run, the tests that need it are skipped, with the reason; with CI set that is a failure.
+//! The inputs of a lab identity: the agent changes it; reports, studies, the command line and the path of a checkout do
+//! not. Where the lab cannot run, the tests that need it are skipped, with the reason; with CI set that is a failure.
 //!
 //! `FSDYNO_TEST=full` (`make test-full`) builds both programs a second time, in another checkout.
-#![allow(clippy::unwrap_used, reason = "a test ends where something is not as it should be")]
+#![allow(clippy::unwrap_used, reason = "a test panics if a result is not as expected")]
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -14,7 +14,7 @@ use crate::common::lab::{agent, boot, fsdyno, lab, measured, ours, skipped, tria
 use crate::common::{code, full, stderr, stdout};
 use fsdyno_record::canonical::sha256_hex;
 
-/// A text of command line, report and study each, by its source, and another text of the same length.
+/// Texts of the command line, of reports and of results, each with its source and a replacement of the same length.
 const TEXTS: [(&str, &str, &str); 3] = [
     ("crates/campaign/src/failure.rs", "a verdict is negative", "a verdict IS NEGATIVE"),
     ("crates/report/src/table/text.rs", "from the lab above", "from the LAB ABOVE"),
@@ -63,7 +63,7 @@ fn the_agent_is_built_from_what_runs_in_a_guest_and_nothing_else() {
     assert!(foreign.iter().all(|name| !all.contains(*name)), "{all:?}");
 }
 
-/// One small trial; the folder of its results is called `out`.
+/// Runs one small trial and returns its record; `out` names the result folder.
 fn trial(program: &Path, folder: &Path, out: &str) -> serde_json::Value {
     let words = "run dirops --fs ext4 --size 2G --set files=300 --seed 7 --cpu epyc-2024";
     let mut command = fsdyno(program, folder, &format!("{words} {} --out {out}", boot()));
@@ -72,7 +72,7 @@ fn trial(program: &Path, folder: &Path, out: &str) -> serde_json::Value {
     trials(&folder.join(out)).remove(0)
 }
 
-/// Puts a main program and an agent into a folder of their own.
+/// Writes a main program and an agent to a new folder.
 fn install(folder: &Path, program: &[u8], agent: &[u8]) -> PathBuf {
     fs::create_dir(folder).unwrap();
     for (name, bytes) in [("fsdyno", program), ("fsdyno-agent", agent)] {
@@ -95,61 +95,61 @@ fn replaced(mut bytes: Vec<u8>, text: &str, other: &str) -> Vec<u8> {
 }
 
 #[test]
-fn other_texts_in_the_main_program_move_no_identity_and_another_agent_does() {
+fn other_texts_in_the_main_program_do_not_change_the_identity_and_another_agent_does() {
     let Some(folder) = lab() else { return };
     let (program, agent) = (fs::read(ours()).unwrap(), fs::read(agent()).unwrap());
     let other =
         TEXTS.iter().fold(program.clone(), |it, (_, text, other)| replaced(it, text, other));
     assert_ne!(program, other);
-    let here = |name: &str| folder.path().join(name);
-    let one = trial(&install(&here("1"), &program, &agent), folder.path(), "one");
-    let two = trial(&install(&here("2"), &other, &agent), folder.path(), "two");
+    let path_of = |name: &str| folder.path().join(name);
+    let one = trial(&install(&path_of("1"), &program, &agent), folder.path(), "one");
+    let two = trial(&install(&path_of("2"), &other, &agent), folder.path(), "two");
     assert_eq!(one["lab_id"], two["lab_id"]);
-    assert_eq!(measured(&here("one")), measured(&here("two")));
+    assert_eq!(measured(&path_of("one")), measured(&path_of("two")));
     assert_eq!(one["lab"]["agent"], format!("sha256:{}", sha256_hex(&agent)));
 
-    // What stands behind the last section of a program executes nothing, but it is another agent.
+    // A byte after the last section of a program is never executed, but it makes another agent.
     let longer = [agent.as_slice(), b"\0"].concat();
-    let last = install(&here("3"), &program, &longer);
+    let last = install(&path_of("3"), &program, &longer);
     let three = trial(&last, folder.path(), "three");
     assert_ne!(one["lab_id"], three["lab_id"]);
     let components = one["lab"].as_object().unwrap();
     let differ = components.keys().filter(|name| one["lab"][*name] != three["lab"][*name]);
-    let moved = ["agent", "initramfs", "snapshot"];
+    let changed = ["agent", "initramfs", "snapshot"];
     // A guest that boots cold has no snapshot.
-    let moved = if full() { &moved[..2] } else { &moved };
-    assert_eq!(differ.collect::<Vec<_>>(), moved);
+    let changed = if full() { &changed[..2] } else { &changed };
+    assert_eq!(differ.collect::<Vec<_>>(), changed);
     let compared = fsdyno(&last, folder.path(), "compare one three").output().unwrap();
     assert!(stdout(&compared).contains("lab agent: sha256:"), "{}", stdout(&compared));
-    let both = ["one", "three"].map(|out| fs::read(here(out).join("trials.ndjson")).unwrap());
-    fs::create_dir(here("both")).unwrap();
-    fs::write(here("both").join("trials.ndjson"), both.concat()).unwrap();
+    let both = ["one", "three"].map(|out| fs::read(path_of(out).join("trials.ndjson")).unwrap());
+    fs::create_dir(path_of("both")).unwrap();
+    fs::write(path_of("both").join("trials.ndjson"), both.concat()).unwrap();
     let report = fsdyno(&last, folder.path(), "report both").output().unwrap();
-    let named = format!("differs from the lab above in: {}", moved.join(", "));
+    let named = format!("differs from the lab above in: {}", changed.join(", "));
     assert!(stdout(&report).contains(&named), "{}", stdout(&report));
 }
 
-/// A copy of this checkout, committed and not, with other texts.
+/// Copies this checkout, with its uncommitted files, and replaces the texts.
 fn other_checkout(folder: &Path) -> PathBuf {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-    let there = folder.join("another checkout of it");
+    let checkout = folder.join("another checkout of it");
     let files = Command::new("git")
         .args(["ls-files", "-z", "--cached", "--others", "--exclude-standard"])
         .current_dir(&root)
         .output()
         .unwrap();
-    assert!(files.status.success(), "git tells no files of this checkout");
+    assert!(files.status.success(), "git lists no files of this checkout");
     for file in String::from_utf8(files.stdout).unwrap().split('\0').filter(|f| !f.is_empty()) {
         if root.join(file).is_file() {
-            fs::create_dir_all(there.join(file).parent().unwrap()).unwrap();
-            fs::copy(root.join(file), there.join(file)).unwrap();
+            fs::create_dir_all(checkout.join(file).parent().unwrap()).unwrap();
+            fs::copy(root.join(file), checkout.join(file)).unwrap();
         }
     }
     for (file, text, other) in TEXTS {
-        let source = fs::read(there.join(file)).unwrap();
-        fs::write(there.join(file), replaced(source, text, other)).unwrap();
+        let source = fs::read(checkout.join(file)).unwrap();
+        fs::write(checkout.join(file), replaced(source, text, other)).unwrap();
     }
-    there
+    checkout
 }
 
 #[test]
@@ -158,9 +158,9 @@ fn another_checkout_with_other_texts_builds_the_same_agent() {
         return skipped("FSDYNO_TEST=full builds both programs once more, which takes minutes");
     }
     let folder = tempfile::tempdir().unwrap();
-    let there = other_checkout(folder.path());
+    let checkout = other_checkout(folder.path());
     let mut make = Command::new("make");
-    make.arg("build").current_dir(&there).stdin(Stdio::null());
+    make.arg("build").current_dir(&checkout).stdin(Stdio::null());
     for variable in [
         "CARGO_TARGET_DIR",
         "RUSTFLAGS",
@@ -173,13 +173,13 @@ fn another_checkout_with_other_texts_builds_the_same_agent() {
     }
     let built = make.output().unwrap();
     assert!(built.status.success(), "{}", stderr(&built));
-    let elsewhere = there.join("target/release/fsdyno");
+    let elsewhere = checkout.join("target/release/fsdyno");
     let theirs = fs::read(elsewhere.with_file_name("fsdyno-agent")).unwrap();
     assert!(fs::read(agent()).unwrap() == theirs, "two checkouts built two agents");
     if lab().is_none() {
         return;
     }
-    // Its texts are other ones, and what it measures is the same to the last bit.
+    // Its texts differ, and its measurements are bit-identical.
     let help = Command::new(&elsewhere).arg("--help").output().unwrap();
     assert!(stdout(&help).contains(TEXTS[0].2), "{}", stdout(&help));
     let program = install(&folder.path().join("ours"), &fs::read(ours()).unwrap(), &theirs);

@@ -1,7 +1,6 @@
-//! The lab's caches (snapshots of guests, prepared images), aging, killed and resumed runs,
-//! and KVM. Where the lab cannot run they are skipped, with the reason; with CI set
-//! in the environment that is a failure.
-#![allow(clippy::unwrap_used, reason = "a test ends where something is not as it should be")]
+//! The lab's caches (snapshots of guests, prepared images), aging, killed and resumed runs, and KVM. Where the lab
+//! cannot run, these tests are skipped with the reason; with CI set in the environment, that is a failure.
+#![allow(clippy::unwrap_used, reason = "a test panics if a result is not as expected")]
 
 use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
@@ -13,15 +12,15 @@ use crate::common::{PROGRAM, code, full, lines, stderr, wait_until};
 use fsdyno_lab::Cache;
 use serde_json::Value;
 
-/// A folder with a cache of its own, which has the user's kernels, and for some tests his snapshots, and nothing else;
-/// none, said aloud, where the lab cannot run.
+/// A folder with a separate cache that has only the user's kernels and, for some tests, the user's snapshots. There is
+/// none where the lab cannot run; the reason is printed.
 struct Lab(tempfile::TempDir);
 
 fn lab() -> Option<Lab> {
     with_cached(&["kernels", "vmlinux"])
 }
 
-/// A lab for tests of images, which are not tests of snapshots.
+/// Returns a lab for tests of images that do not test snapshots.
 fn lab_with_snapshots() -> Option<Lab> {
     with_cached(&["kernels", "vmlinux", "snapshots"])
 }
@@ -36,11 +35,11 @@ fn with_cached(folders: &[&str]) -> Option<Lab> {
             .unwrap();
     }
     let lab = Lab(folder);
-    let seen = lab.fsdyno("doctor").output().unwrap();
-    if seen.status.success() {
+    let output = lab.fsdyno("doctor").output().unwrap();
+    if output.status.success() {
         return Some(lab);
     }
-    let why = String::from_utf8_lossy(&seen.stdout).into_owned();
+    let why = String::from_utf8_lossy(&output.stdout).into_owned();
     assert!(std::env::var_os("CI").is_none(), "CI has to run the lab; here it lacks\n{why}");
     let test = std::thread::current().name().unwrap_or_default().to_string();
     let _ = writeln!(std::io::stderr(), "skipped {test}: the lab cannot run here");
@@ -73,14 +72,14 @@ impl Lab {
         text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
     }
 
-    /// Each line up to what depends on the host, in the order in which they stand.
+    /// Returns the records without their host part, in order.
     fn records(&self, out: &str) -> Vec<String> {
         let text = std::fs::read_to_string(self.path().join(out).join("trials.ndjson")).unwrap();
         let record = |line: &str| line.split_once(",\"host\":").unwrap().0.to_string();
         text.lines().map(record).collect()
     }
 
-    fn kept(&self, what: &str) -> Vec<PathBuf> {
+    fn cached(&self, what: &str) -> Vec<PathBuf> {
         let entries = std::fs::read_dir(self.path().join("cache/fsdyno").join(what));
         let whole = |path: &PathBuf| {
             let name = path.file_name().unwrap().to_string_lossy().into_owned();
@@ -106,13 +105,13 @@ fn an_aged_disk_is_bit_identical_from_the_cache_and_newly_made() {
         boot()
     );
     for out in ["first", "cached", "anew"] {
-        // Once is enough for a file system that is not aged, which has a disk in the cache only if its guest is from a
+        // A file system that is not aged is tested once; it has a disk in the cache only if its guest starts from a
         // snapshot.
         let words = if out == "first" { words.clone() } else { words.replace(" --age none", "") };
         if out == "anew" {
-            let kept = lab.kept("images");
-            assert_eq!(kept.len(), kinds.len() * if full() { 1 } else { 2 }, "{kept:?}");
-            kept.iter().for_each(|path| std::fs::remove_file(path).unwrap());
+            let images = lab.cached("images");
+            assert_eq!(images.len(), kinds.len() * if full() { 1 } else { 2 }, "{images:?}");
+            images.iter().for_each(|path| std::fs::remove_file(path).unwrap());
         }
         lab.good(&format!("{words} --out {out}"));
         for trial in lab.trials(out) {
@@ -136,19 +135,22 @@ fn an_aged_disk_is_bit_identical_from_the_cache_and_newly_made() {
         .map(|records: Vec<String>| records.into_iter().map(without_row).collect::<Vec<_>>());
     assert!(aged == cached, "a disk from the cache and a new one differ");
     for kind in kinds {
-        let of = |is_aged: bool| {
+        let trial_of = |is_aged: bool| {
             let wanted = |trial: &&Value| {
                 trial["plan"]["label"] == *kind && trial["conditions"]["aged"].is_null() != is_aged
             };
             trials.iter().find(wanted).unwrap()
         };
-        let (fresh, aged) = (of(false), of(true));
+        let (fresh, aged) = (trial_of(false), trial_of(true));
         let number = |key: &str| aged["conditions"]["aged"][key].as_u64().unwrap();
         let fill = 100.0 * number("used") as f64 / number("size") as f64;
         assert!((29.5..31.5).contains(&fill), "{fill} % full");
         assert!(number("files") > 500 && number("removed") >= number("files") * 9 / 10);
         let used = |trial: &Value| trial["measured"]["phases"][0]["space_used"].as_u64().unwrap();
-        assert!(used(aged) > used(fresh) + number("bytes"), "what aged stays during the phases");
+        assert!(
+            used(aged) > used(fresh) + number("bytes"),
+            "the files that aged the disk stay during the phases"
+        );
         assert_eq!(fresh["conditions"]["mkfs"], aged["conditions"]["mkfs"]);
         assert_eq!(fresh["conditions"]["features"], aged["conditions"]["features"]);
         assert_ne!(fresh["measured"]["phases"], aged["measured"]["phases"]);
@@ -156,7 +158,7 @@ fn an_aged_disk_is_bit_identical_from_the_cache_and_newly_made() {
     }
 }
 
-/// An array, and a file system with its journal elsewhere: all their disks are one image.
+/// Tests an array, and a file system with an external journal: all their disks are one image.
 #[test]
 fn an_aged_array_is_assembled_from_the_cached_disks() {
     let Some(lab) = lab_with_snapshots() else { return };
@@ -170,7 +172,7 @@ fn an_aged_array_is_assembled_from_the_cached_disks() {
         for out in ["first", "cached"] {
             lab.good(&format!("{words} --out {out}"));
         }
-        // Two guests end in any order.
+        // Two guests at the same time end in any order.
         let [first, cached] = ["first", "cached"].map(|out| {
             let mut records = lab.records(out);
             records.sort();
@@ -217,7 +219,7 @@ fn a_snapshot_and_its_prepared_images_are_made_once_and_bit_identical() {
         "{}",
         stderr(&first)
     );
-    assert_eq!((lab.kept("snapshots").len(), lab.kept("images").len()), (1, 2));
+    assert_eq!((lab.cached("snapshots").len(), lab.cached("images").len()), (1, 2));
     let again = lab.good(&format!("{words} --out again"));
     assert!(!stderr(&again).contains("booting a guest"), "{}", stderr(&again));
     assert_eq!(lab.records("first"), lab.records("again"));
@@ -233,7 +235,7 @@ fn a_snapshot_and_its_prepared_images_are_made_once_and_bit_identical() {
     assert_eq!(code(&refused), 4, "{}", stderr(&refused));
     let reason = lab.trials("refused")[0]["reason"].to_string();
     assert!(reason.contains("inode size"), "{reason}");
-    assert_eq!(lab.kept("images").len(), 2);
+    assert_eq!(lab.cached("images").len(), 2);
 }
 
 #[test]
@@ -241,22 +243,25 @@ fn ctrl_c_ends_the_boot_of_a_guest_that_is_to_be_saved() {
     let Some(lab) = lab() else { return };
     let mut command = lab.fsdyno("run dirops --fs ext4 --boot snapshot --out out");
     let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-    let mut said = BufReader::new(child.stderr.take().unwrap());
+    let mut lines = BufReader::new(child.stderr.take().unwrap());
     let mut line = String::new();
     while !line.contains("booting a guest once to save a snapshot") {
         line.clear();
-        assert!(said.read_line(&mut line).unwrap() > 0, "it never said what it does");
+        assert!(
+            lines.read_line(&mut line).unwrap() > 0,
+            "the message about the snapshot is missing"
+        );
     }
     let stopped = Instant::now();
     // SAFETY: kill takes numbers; the process is this test's own child.
     assert_eq!(unsafe { libc::kill(child.id() as i32, libc::SIGINT) }, 0);
     assert_eq!(child.wait().unwrap().code(), Some(130));
     assert!(stopped.elapsed() < Duration::from_secs(5), "{:?}", stopped.elapsed());
-    assert_eq!(lab.kept("snapshots").len(), 0);
+    assert_eq!(lab.cached("snapshots").len(), 0);
 }
 
 #[test]
-fn a_run_that_is_killed_repeatedly_stores_the_records_of_one_that_ran_through() {
+fn a_run_that_is_killed_repeatedly_stores_the_records_of_an_uninterrupted_one() {
     let Some(lab) = lab_with_snapshots() else { return };
     let (repeats, kills): (usize, &[u64]) =
         if full() { (2, &[700, 3000, 2600, 4100]) } else { (1, &[400, 1600, 1300]) };
@@ -265,9 +270,9 @@ fn a_run_that_is_killed_repeatedly_stores_the_records_of_one_that_ran_through() 
          --repeat {repeats} {}",
         boot()
     );
-    lab.good(&format!("{words} --out through"));
-    lab.kept("images").iter().for_each(|path| std::fs::remove_file(path).unwrap());
-    // While the first guest begins, while a disk is made, within a trial, right after one.
+    lab.good(&format!("{words} --out uninterrupted"));
+    lab.cached("images").iter().for_each(|path| std::fs::remove_file(path).unwrap());
+    // During the start of the first guest, during the preparation of a disk, within a trial, and right after one.
     for milliseconds in kills.iter().copied() {
         let mut child = lab
             .fsdyno(&format!("run {words} --out killed"))
@@ -283,13 +288,13 @@ fn a_run_that_is_killed_repeatedly_stores_the_records_of_one_that_ran_through() 
     let last = lab.good(&format!("{words} --out killed"));
     assert!(before == 0 || stderr(&last).contains("are stored already"), "{}", stderr(&last));
     assert_eq!(lab.records("killed").len(), 2 * repeats);
-    assert_eq!(lab.records("killed"), lab.records("through"));
+    assert_eq!(lab.records("killed"), lab.records("uninterrupted"));
 }
 
 #[test]
 fn kvm_is_marked_if_it_works_and_refused_soon_if_not() {
     let Some(lab) = lab() else { return };
-    let begun = Instant::now();
+    let start = Instant::now();
     let child = lab
         .fsdyno("run dirops --fs ext4 --set files=20 --accel kvm --out out")
         .stdout(Stdio::piped())
@@ -308,12 +313,12 @@ fn kvm_is_marked_if_it_works_and_refused_soon_if_not() {
         return;
     }
     assert_eq!(code(&output), 3, "{}", stderr(&output));
-    let said = stderr(&output);
-    assert!(said.contains("use KVM: ") && said.contains("remove --accel kvm"), "{said}");
-    assert!(begun.elapsed() < Duration::from_secs(40), "{:?}", begun.elapsed());
+    let message = stderr(&output);
+    assert!(message.contains("use KVM: ") && message.contains("remove --accel kvm"), "{message}");
+    assert!(start.elapsed() < Duration::from_secs(40), "{:?}", start.elapsed());
 }
 
-/// Tests whether QEMU supports KVM and our machine.
+/// Returns true if a QEMU process with KVM and our machine type is running.
 fn runs_with_kvm() -> bool {
     let processes = std::fs::read_dir("/proc").unwrap().flatten();
     let words = processes.filter_map(|p| std::fs::read(p.path().join("cmdline")).ok());

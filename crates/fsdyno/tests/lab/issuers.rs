@@ -1,7 +1,7 @@
 //! Issuers on a directory of this host: many threads, io_uring, null; and a file system that fills up
 //! during a run.
 
-#![allow(clippy::unwrap_used, reason = "a test ends where something is not as it should be")]
+#![allow(clippy::unwrap_used, reason = "a test panics if a result is not as expected")]
 
 use crate::common;
 use std::ffi::CString;
@@ -16,14 +16,14 @@ use fsdyno_workload::workloads;
 use rustix::mount::{MountFlags, UnmountFlags, mount, unmount};
 use serde_json::Value;
 
-/// Runs and gives the one record.
+/// Runs fsdyno and returns the exit code, the output and the only record.
 fn record(on: &Path, words: &str) -> (i32, String, Value) {
     let out = tempfile::tempdir().unwrap();
     let output = run(out.path(), &format!("run {words} --on {} --out r", on.display()));
-    let said = stdout(&output) + &stderr(&output);
+    let printed = stdout(&output) + &stderr(&output);
     let line = std::fs::read_to_string(out.path().join("r/trials.ndjson"));
-    let line = line.unwrap_or_else(|error| panic!("{error}: {said}"));
-    (code(&output), said, serde_json::from_str(line.lines().next().unwrap()).unwrap())
+    let line = line.unwrap_or_else(|error| panic!("{error}: {printed}"));
+    (code(&output), printed, serde_json::from_str(line.lines().next().unwrap()).unwrap())
 }
 
 fn nothing_left(folder: &Path) -> bool {
@@ -34,13 +34,13 @@ fn nothing_left(folder: &Path) -> bool {
 fn eight_threads_share_the_work_and_their_cpu_time_is_counted() {
     let place = tempfile::tempdir().unwrap();
     let words = "dirops --threads 8 --set files=2000 --set size=1000";
-    let (code, said, trial) = record(place.path(), words);
-    assert_eq!((code, &trial["outcome"]), (0, &Value::from("ok")), "{said}");
+    let (code, printed, trial) = record(place.path(), words);
+    assert_eq!((code, &trial["outcome"]), (0, &Value::from("ok")), "{printed}");
     let create = &trial["measured"]["phases"][0];
     assert_eq!(create["ops"]["create"]["count"], 2000);
     assert_eq!(create["ops"]["open"]["count"], 8, "each opens the directory");
     assert_eq!(trial["measured"]["verify"]["files"], 2000);
-    // Eight threads on one processor or many: their CPU time is that of thousands of calls.
+    // On any number of processors, the CPU time of the threads is that of thousands of calls.
     assert!(create["cpu_ns"].as_u64().unwrap() > 1_000_000, "{}", create["cpu_ns"]);
     assert!(nothing_left(place.path()));
 }
@@ -48,22 +48,22 @@ fn eight_threads_share_the_work_and_their_cpu_time_is_counted() {
 #[test]
 fn more_threads_than_the_limit_of_open_files_permits_do_their_work() {
     let place = tempfile::tempdir().unwrap();
-    let (code, said, _) = record(place.path(), "dirops --threads 512 --set files=1024");
-    assert_eq!(code, 0, "{said}");
+    let (code, printed, _) = record(place.path(), "dirops --threads 512 --set files=1024");
+    assert_eq!(code, 0, "{printed}");
 }
 
 #[test]
 fn a_ring_does_the_same_work() {
     let place = tempfile::tempdir().unwrap();
     let words = "dirops --threads 2 --issuer io_uring:32 --set files=2000 --set size=1000";
-    let (code, said, trial) = record(place.path(), words);
+    let (code, printed, trial) = record(place.path(), words);
     let reason = trial["reason"].as_str().unwrap_or_default();
     if reason.starts_with("io_uring: ") {
-        assert!(code == 4 && reason.contains("use --issuer sync"), "{said}");
+        assert!(code == 4 && reason.contains("use --issuer sync"), "{printed}");
         eprintln!("skipped: {reason}");
         return;
     }
-    assert_eq!((code, &trial["outcome"]), (0, &Value::from("ok")), "{said}");
+    assert_eq!((code, &trial["outcome"]), (0, &Value::from("ok")), "{printed}");
     assert_eq!(trial["plan"]["issuer"], "io_uring:32");
     assert_eq!(trial["measured"]["phases"][0]["ops"]["open"]["count"], 64);
     assert_eq!(trial["measured"]["verify"]["files"], 2000);
@@ -71,11 +71,11 @@ fn a_ring_does_the_same_work() {
 }
 
 #[test]
-fn a_trial_without_calls_cannot_be_taken_for_a_result() {
+fn a_trial_without_calls_is_marked_as_no_result() {
     let place = tempfile::tempdir().unwrap();
-    let (code, said, trial) = record(place.path(), "dirops --issuer null --set files=100000");
-    assert_eq!((code, &trial["outcome"]), (0, &Value::from("ok")), "{said}");
-    assert!(said.contains("NO CALLS"), "{said}");
+    let (code, printed, trial) = record(place.path(), "dirops --issuer null --set files=100000");
+    assert_eq!((code, &trial["outcome"]), (0, &Value::from("ok")), "{printed}");
+    assert!(printed.contains("NO CALLS"), "{printed}");
     let notes = trial["conditions"]["notes"].to_string();
     assert!(notes.contains("issuer null: no call was made"), "{notes}");
     assert_eq!(trial["measured"]["phases"][0]["ops"]["create"]["count"], 100_000);
@@ -106,8 +106,7 @@ impl Drop for Small {
     }
 }
 
-/// A trial of dirops as a venue runs it, without the look at free space before it, which would not
-/// let it begin.
+/// Runs a trial of dirops on the venue directly, without the check of free space that would refuse it.
 fn trial(place: &Path, set: &[(&str, &str)], threads: u32, issuer: &str) -> AgentReport {
     let params = workloads::find("dirops").unwrap().resolve(set).unwrap();
     let plan = Plan {
@@ -135,7 +134,7 @@ fn trial(place: &Path, set: &[(&str, &str)], threads: u32, issuer: &str) -> Agen
 }
 
 #[test]
-fn a_file_system_that_fills_up_says_where_and_is_left_clean() {
+fn a_file_system_that_fills_up_fails_with_the_call_and_is_left_clean() {
     let Some(small) = Small::mount() else { return };
     let place = small.0.path();
     for (threads, issuer) in [(1, "sync"), (4, "sync"), (1, "io_uring:8")] {
@@ -159,7 +158,7 @@ fn a_file_system_that_fills_up_says_where_and_is_left_clean() {
 }
 
 #[test]
-fn what_cannot_fit_fails_before_the_first_op_with_both_numbers() {
+fn data_that_cannot_fit_fails_before_the_first_op_with_both_sizes() {
     let Some(small) = Small::mount() else { return };
     let report = trial(small.0.path(), &[("files", "1000"), ("size", "4k")], 1, "sync");
     let reason = report.reason.unwrap();

@@ -1,7 +1,7 @@
 //! Each kind of file system on Debian's other kernels (5.10 and 6.12), in the lab: made,
 //! mounted, used, verified and checked. With FSDYNO_WRITE_DOCS=1 its table in docs/filesystems.md is written
 //! from the records. `FSDYNO_TEST=full` (`make test-full`) runs it; unavailable kernels are reported.
-#![allow(clippy::unwrap_used, reason = "a test ends where something is not as it should be")]
+#![allow(clippy::unwrap_used, reason = "a test panics if a result is not as expected")]
 
 use std::path::PathBuf;
 
@@ -13,8 +13,7 @@ use serde_json::Value;
 /// The kernels, as `--kernel` takes them.
 const OTHERS: [&str; 2] = ["5.10", "6.12"];
 
-/// Known faults of a kernel: a part of its trial's reason, and the text
-/// in the table.
+/// Known faults: the kernel, the spec, a part of the reason of the failed trial, and the text in the table.
 const BROKEN: [(&str, &str, &str, &str); 1] = [(
     "5.10",
     "jfs -s 8 @ nointegrity",
@@ -22,17 +21,17 @@ const BROKEN: [(&str, &str, &str, &str); 1] = [(
     "the kernel panics",
 )];
 
-/// The expected reason of its trial, and the text in the table.
+/// Returns the expected reason of the failed trial and the text in the table, if the fault is known.
 fn broken(kernel: &str, spec: &str) -> Option<(&'static str, &'static str)> {
     let known = BROKEN.iter().find(|(on, of, ..)| (*on, *of) == (kernel, spec));
     known.map(|(_, _, words, shown)| (*words, *shown))
 }
 
-/// The default and the options in CI of each file system.
+/// Returns the default row of each file system and the rows of CI.
 fn rows() -> Vec<&'static Row> {
     let plain = |row: &&Row| row.spec == row.kind() || row.spec.starts_with("overlayfs");
-    let usual = ROWS.iter().filter(|row| row.kernel.is_none());
-    runnable(usual.filter(|row| plain(row) || row.ci || row.kind() == "fuse"))
+    let on_default_kernel = ROWS.iter().filter(|row| row.kernel.is_none());
+    runnable(on_default_kernel.filter(|row| plain(row) || row.ci || row.kind() == "fuse"))
 }
 
 #[test]
@@ -53,14 +52,14 @@ fn each_kind_is_verified_and_clean_on_an_older_and_a_newer_kernel() {
             skipped(&format!("kernel {kernel}: {}", stderr(&output)));
             continue;
         }
-        let right = if rows.iter().any(|row| broken(kernel, row.spec).is_some()) { 4 } else { 0 };
-        assert_eq!(code(&output), right, "{kernel}: {}", stderr(&output));
+        let exit = if rows.iter().any(|row| broken(kernel, row.spec).is_some()) { 4 } else { 0 };
+        assert_eq!(code(&output), exit, "{kernel}: {}", stderr(&output));
         let trials = trials(&folder.path().join(kernel));
         assert_eq!(trials.len(), rows.len());
         for trial in &trials {
             let spec = trial["plan"]["filesystem"]["spec"].as_str().unwrap();
             if let Some((words, _)) = broken(kernel, spec) {
-                // A kernel that has got it right by now is good news, and this table is then to be changed.
+                // If a newer kernel has fixed the fault, this table must be changed.
                 assert!(trial["reason"].as_str().unwrap().contains(words), "{trial}");
                 continue;
             }
@@ -71,12 +70,12 @@ fn each_kind_is_verified_and_clean_on_an_older_and_a_newer_kernel() {
         columns.push(trials);
     }
     if std::env::var_os("FSDYNO_WRITE_DOCS").is_some() {
-        assert_eq!(columns.len(), OTHERS.len(), "the table is of all or of none");
+        assert_eq!(columns.len(), OTHERS.len(), "the table needs all kernels");
         write(&rows, &columns);
     }
 }
 
-/// Puts the table behind the one that the test of options writes.
+/// Writes the table after the one that the test of options writes.
 fn write(rows: &[&Row], columns: &[Vec<Value>]) {
     let docs = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../docs/filesystems.md");
     let text = std::fs::read_to_string(&docs).unwrap();
@@ -89,7 +88,7 @@ fn write(rows: &[&Row], columns: &[Vec<Value>]) {
     let mut table =
         format!("| spec | {} |\n|---|{}\n", releases.join(" | "), "---|".repeat(releases.len()));
     for row in rows {
-        let said = columns.iter().zip(OTHERS).map(|(trials, kernel)| {
+        let cells = columns.iter().zip(OTHERS).map(|(trials, kernel)| {
             let trial = trials.iter().find(|trial| trial["plan"]["label"] == row.label().as_str());
             match (broken(kernel, row.spec), clean(trial.unwrap())) {
                 (Some((_, shown)), _) => shown,
@@ -97,7 +96,7 @@ fn write(rows: &[&Row], columns: &[Vec<Value>]) {
                 (None, _) => "verified, no check",
             }
         });
-        table.push_str(&format!("| {} | {} |\n", row.spec, said.collect::<Vec<_>>().join(" | ")));
+        table.push_str(&format!("| {} | {} |\n", row.spec, cells.collect::<Vec<_>>().join(" | ")));
     }
     let head = "dirops with 100 files, its tree read back and compared, and the file system's own check, on Debian's other \
                 kernels.\nGenerated from the records:\n\n    FSDYNO_WRITE_DOCS=1 FSDYNO_TEST=full cargo test \
@@ -121,7 +120,7 @@ fn a_newer_kernel_has_the_same_disk_and_differences_of_its_driver_are_noted() {
     let trials = trials(&folder.path().join("out"));
     assert_eq!(trials.len(), 4);
     // Trials are stored in the order in which they ran.
-    let of = |label: &str, kernel: &str| {
+    let trial_of = |label: &str, kernel: &str| {
         let is_it = |trial: &&Value| {
             let release = trial["conditions"]["kernel"].as_str().unwrap();
             trial["plan"]["label"] == label && release.starts_with(kernel)
@@ -129,7 +128,7 @@ fn a_newer_kernel_has_the_same_disk_and_differences_of_its_driver_are_noted() {
         trials.iter().find(is_it).unwrap_or_else(|| panic!("no trial of {label} on {kernel}"))
     };
     for label in ["ext4", "xfs"] {
-        let [old, new] = ["6.1.", "6.12."].map(|kernel| &of(label, kernel)["conditions"]);
+        let [old, new] = ["6.1.", "6.12."].map(|kernel| &trial_of(label, kernel)["conditions"]);
         let keys = ["rotational", "nr_requests", "max_sectors_kb", "read_ahead_kb", "write_cache"];
         for key in keys {
             assert_eq!(new["queue"][key], old["queue"][key], "{key}");

@@ -1,5 +1,5 @@
-//! Tests of the command line that run guests. Where the lab cannot run they are skipped, with the reason; with CI
-//! set in the environment that is a failure.
+//! Tests of the command line that run guests. Where the lab cannot run, they are skipped with the reason; with CI set
+//! in the environment, that is a failure.
 
 #[path = "../common/mod.rs"]
 mod common;

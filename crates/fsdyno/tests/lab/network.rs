@@ -1,5 +1,6 @@
-//! File systems shared over a modelled network: bit-identical, and what a record has of server and clients.
-#![allow(clippy::unwrap_used, reason = "a test ends where something is not as it should be")]
+//! File systems shared over a modelled network: their trials are bit-identical, and records describe the server and the
+//! clients.
+#![allow(clippy::unwrap_used, reason = "a test panics if a result is not as expected")]
 
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -16,14 +17,14 @@ fn good(folder: &Path, words: &str) {
 }
 
 #[test]
-fn two_clients_of_a_server_repeat_to_the_byte_and_have_the_work_in_two() {
+fn two_clients_of_a_server_are_bit_identical_and_share_the_work() {
     let Some(folder) = lab() else { return };
     let words = format!("{SMALL} --fs nfs:ext4 --clients 2 --network lan-10g");
     for out in ["one", "two"] {
         good(folder.path(), &format!("{words} --out {out}"));
     }
-    let of = |out: &str| measured(&folder.path().join(out));
-    assert_eq!(of("one"), of("two"));
+    let measured_in = |out: &str| measured(&folder.path().join(out));
+    assert_eq!(measured_in("one"), measured_in("two"));
     let trial = trials(&folder.path().join("one")).remove(0);
     let create = &trial["measured"]["phases"][0];
     assert_eq!(create["ops"]["create"]["count"], 48);
@@ -38,19 +39,19 @@ fn two_clients_of_a_server_repeat_to_the_byte_and_have_the_work_in_two() {
     assert_eq!(trial["measured"]["check"]["clean"], true);
 }
 
-/// The kernel whose SMB server works; the default one's does not (catalog/filesystems/smb.toml).
+/// A kernel whose SMB server works; that of the default kernel does not (catalog/filesystems/smb.toml).
 const SMB_KERNEL: &str = "--kernel 6.12";
 
 #[test]
-fn one_and_two_clients_of_an_smb_server_repeat_to_the_byte() {
+fn one_and_two_clients_of_an_smb_server_are_bit_identical() {
     let Some(folder) = lab() else { return };
     let words = format!("{SMALL} --fs smb:ext4 --clients 1,2 --network lan-10g {SMB_KERNEL}");
     for out in ["one", "two"] {
         good(folder.path(), &format!("{words} --out {out}"));
     }
-    let of = |out: &str| measured(&folder.path().join(out));
-    assert_eq!(of("one").len(), 2);
-    assert_eq!(of("one"), of("two"));
+    let measured_in = |out: &str| measured(&folder.path().join(out));
+    assert_eq!(measured_in("one").len(), 2);
+    assert_eq!(measured_in("one"), measured_in("two"));
     let all = trials(&folder.path().join("one"));
     let mut clients: Vec<u64> =
         all.iter().filter_map(|trial| trial["plan"]["venue"]["clients"].as_u64()).collect();
@@ -107,7 +108,7 @@ fn smb_with_leases_is_verified_with_its_links_after_a_restart_of_the_server() {
 }
 
 #[test]
-fn a_longer_network_makes_each_call_wait_for_its_round_trip() {
+fn a_slower_network_makes_each_call_wait_for_its_round_trip() {
     let Some(folder) = lab() else { return };
     let words =
         format!("{SMALL} --fs 'nfs:ext4 @ vers=3' --network lan-10g --network wan-20ms --out r");
@@ -115,13 +116,13 @@ fn a_longer_network_makes_each_call_wait_for_its_round_trip() {
     let create = |trial: &Value| trial["measured"]["phases"][0]["returned_ns"].as_u64().unwrap();
     let all = trials(&folder.path().join("r"));
     // NFS 3 creates a file in one call at least, and writes it in another.
-    let more = create(&all[1]) - create(&all[0]);
-    assert!(more > 48 * 19_900_000, "{more}");
+    let difference = create(&all[1]) - create(&all[0]);
+    assert!(difference > 48 * 19_900_000, "{difference}");
     assert!(all[0]["conditions"]["mount"].as_str().unwrap().contains("vers=3"));
 }
 
 #[test]
-fn one_to_eight_clients_repeat_to_the_byte_beside_load_too() {
+fn one_to_eight_clients_are_bit_identical_also_under_load() {
     if !full() {
         return skipped("long (make test-full)");
     }
@@ -139,7 +140,10 @@ fn one_to_eight_clients_repeat_to_the_byte_beside_load_too() {
         burner.wait().unwrap();
     }
     assert_eq!(code(&busy), 0, "{}", stderr(&busy));
-    let of = |out: &str| measured(&folder.path().join(out));
-    assert_eq!(of("one").len(), 4);
-    assert!(of("one") == of("two") && of("one") == of("busy"), "measured differs");
+    let measured_in = |out: &str| measured(&folder.path().join(out));
+    assert_eq!(measured_in("one").len(), 4);
+    assert!(
+        measured_in("one") == measured_in("two") && measured_in("one") == measured_in("busy"),
+        "measured differs"
+    );
 }

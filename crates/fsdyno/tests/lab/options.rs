@@ -1,7 +1,7 @@
-//! Every spec of `common/specs.rs` is made, mounted, used, verified and checked in the lab, and has the
-//! effect in its row. CI runs a handful, `make test-full` all of them under three workloads; with
-//! FSDYNO_WRITE_DOCS=1 that writes docs/filesystems.md from the records.
-#![allow(clippy::unwrap_used, reason = "a test ends where something is not as it should be")]
+//! Every spec of `common/specs.rs` is made, mounted, used, verified and checked in the lab, and has the effect in its
+//! row. CI runs a few of them, `make test-full` all of them under three workloads; with FSDYNO_WRITE_DOCS=1 the latter
+//! writes docs/filesystems.md from the records.
+#![allow(clippy::unwrap_used, reason = "a test panics if a result is not as expected")]
 
 use std::path::{Path, PathBuf};
 use std::time::Instant;
@@ -14,44 +14,44 @@ use serde_json::Value;
 /// The size of the file systems: a journal of 1 GiB fits in.
 const SIZE: &str = "--size 8G";
 
-/// A line that was read back, as words.
+/// Returns the words of a line that was read back.
 fn line(trial: &Value, key: &str) -> Vec<String> {
     let text = trial["conditions"]["features"][key].as_str().unwrap_or_default();
     text.split([' ', ',']).map(String::from).collect()
 }
 
-/// The options of the mount: what mountinfo shows, and what the driver itself lists.
+/// Returns the options of the mount from mountinfo and from the list of the driver.
 fn mounted(trial: &Value) -> Vec<String> {
     let shown = trial["conditions"]["mount"].as_str().unwrap_or_default();
     let shown = shown.split([' ', ',']).map(String::from);
     shown.chain(line(trial, "mount options")).collect()
 }
 
-/// The mountinfo of the file system below.
+/// Returns the words of the mountinfo of the lower file system.
 fn below(trial: &Value) -> Vec<String> {
     let shown = trial["conditions"]["below"].as_str().unwrap_or_default();
     shown.split([' ', ',']).map(String::from).collect()
 }
 
-/// The differences from the row.
-pub(crate) fn wrong(row: &Row, trial: &Value) -> Vec<String> {
+/// Returns the differences of a trial from its row.
+pub(crate) fn differences(row: &Row, trial: &Value) -> Vec<String> {
     if trial["outcome"] != "ok" || clean(trial) == Some(false) {
         return vec![format!("{}: {} {}", row.spec, trial["outcome"], trial["reason"])];
     }
-    let mut wrong = Vec::new();
-    let mut expect = |words: &str, there: &[String], wanted: bool| {
-        for word in words.split(' ').filter(|word| there.iter().any(|t| t == word) != wanted) {
+    let mut differences = Vec::new();
+    let mut expect = |words: &str, present: &[String], wanted: bool| {
+        for word in words.split(' ').filter(|word| present.iter().any(|t| t == word) != wanted) {
             let what = if wanted { "lacks" } else { "has" };
-            wrong.push(format!("{}: {what} '{word}': {}", row.spec, there.join(" ")));
+            differences.push(format!("{}: {what} '{word}': {}", row.spec, present.join(" ")));
         }
     };
     for effect in row.effects {
         match effect {
             Effect::Has(key, words) => expect(words, &line(trial, key), true),
             Effect::Lacks(key, words) => {
-                let there = line(trial, key);
-                assert!(there.iter().any(|word| !word.is_empty()), "{}: no {key}", row.spec);
-                expect(words, &there, false);
+                let present = line(trial, key);
+                assert!(present.iter().any(|word| !word.is_empty()), "{}: no {key}", row.spec);
+                expect(words, &present, false);
             }
             Effect::Inodes(bytes) => {
                 let size = trial["plan"]["medium"]["size"].as_u64().unwrap();
@@ -62,16 +62,16 @@ pub(crate) fn wrong(row: &Row, trial: &Value) -> Vec<String> {
         }
     }
     if trial["measured"]["verify"]["problems"] != 0 {
-        wrong.push(format!("{}: {}", row.spec, trial["measured"]["verify"]));
+        differences.push(format!("{}: {}", row.spec, trial["measured"]["verify"]));
     }
-    wrong
+    differences
 }
 
-/// Runs workloads on the rows of one kind; the trials.
+/// Runs workloads on the rows of one kind and returns the trials.
 fn ran(folder: &Path, rows: &[&Row], words: &str, out: &str) -> Vec<Value> {
     let specs: Vec<String> = rows.iter().map(|row| format!("--fs '{}'", row.spec)).collect();
     let kernel = rows[0].kernel.map(|kernel| format!("--kernel {kernel}")).unwrap_or_default();
-    // Of both sizes mke2fs makes a journal of the same size.
+    // mke2fs makes a journal of the same size for both.
     let size = if full() { SIZE } else { "--size 2G" };
     let words = format!("{words} {size} {kernel} {} --jobs 2 --out {out}", specs.join(" "));
     let output = run(folder, &words);
@@ -93,7 +93,7 @@ fn options_have_the_effect_that_is_read_back() {
     let mut problems = Vec::new();
     for row in rows {
         assert_eq!(of_row(row, &trials).count(), 1, "{}", row.spec);
-        problems.extend(of_row(row, &trials).flat_map(|trial| wrong(row, trial)));
+        problems.extend(of_row(row, &trials).flat_map(|trial| differences(row, trial)));
     }
     assert!(problems.is_empty(), "{}", problems.join("\n"));
 }
@@ -122,7 +122,7 @@ fn an_option_that_mkfs_refuses_fails_once_in_seconds_with_mkfss_message() {
             let reason = trial["reason"].as_str().unwrap();
             assert!(reason.contains(words), "{spec}: {reason}");
         }
-        // A guest's boot and no more; the limit leaves room for a machine that is busy with others.
+        // The time is that of a guest's boot; the limit allows for a busy machine.
         assert!(took < 120, "{spec} took {took} s to fail");
     }
 }
@@ -170,13 +170,13 @@ fn every_option_holds_under_three_workloads() {
         --set postmark.transactions=200";
     let rows = runnable(ROWS.iter());
     let write = std::env::var_os("FSDYNO_WRITE_DOCS").is_some();
-    assert!(!write || rows.len() == ROWS.len(), "the table is of all or of none");
+    assert!(!write || rows.len() == ROWS.len(), "the table needs all rows");
     let (mut problems, mut lines) = (Vec::new(), Vec::new());
     for rows in rows.chunk_by(|a, b| a.kind() == b.kind()) {
         let trials = ran(folder.path(), rows, words, rows[0].kind());
         for row in rows {
             assert_eq!(of_row(row, &trials).count(), 3, "{}", row.spec);
-            problems.extend(of_row(row, &trials).flat_map(|trial| wrong(row, trial)));
+            problems.extend(of_row(row, &trials).flat_map(|trial| differences(row, trial)));
             lines.push(documented(row, &of_row(row, &trials).collect::<Vec<_>>()));
         }
     }
@@ -211,7 +211,8 @@ fn every_file_system_of_every_period_is_made_mounted_and_checked() {
             let options = mounted(&trial);
             let settings =
                 &period.filesystem[trial["plan"]["filesystem"]["kind"].as_str().unwrap()];
-            // Shown as nobarrier, or not at all, since it is the driver's default or none of its own.
+            // These are shown as nobarrier or not at all, because they are the driver's defaults or not options of the
+            // driver.
             let silent =
                 ["barrier=0", "strictatime", "nospace_cache", "data=ordered", "dont_punch_holes"];
             for option in settings.mount.iter().filter(|option| !silent.contains(&option.as_str()))
@@ -249,12 +250,12 @@ kernels (`--kernel`), zfs on one of Ubuntu's (`fsdyno kernel build zfs` adds it 
 |---|---|---|---|---|---|---|
 ";
 
-/// A feature by its name, with its value.
+/// Returns a feature with its value.
 fn read_back(trial: &Value, key: &str) -> String {
     format!("{key} {}", trial["conditions"]["features"][key].as_str().unwrap_or("?"))
 }
 
-/// The row of the table.
+/// Returns the line of the table for a row.
 fn documented(row: &Row, trials: &[&Value]) -> String {
     let first = trials[0];
     let mut found: Vec<String> = Vec::new();
@@ -274,10 +275,10 @@ fn documented(row: &Row, trials: &[&Value]) -> String {
         found.push(format!("journal {}", fsdyno_record::Bytes(bytes)));
     }
     let kernel = first["conditions"]["kernel"].as_str().unwrap_or_default();
-    let of = |workload: &str| {
+    let state_of = |workload: &str| {
         let trial = trials.iter().find(|trial| trial["plan"]["workload"]["name"] == workload);
         match trial {
-            Some(trial) if wrong(row, trial).is_empty() => "verified".to_string(),
+            Some(trial) if differences(row, trial).is_empty() => "verified".to_string(),
             Some(trial) => trial["outcome"].as_str().unwrap_or("?").to_string(),
             None => "not run".to_string(),
         }
@@ -293,9 +294,9 @@ fn documented(row: &Row, trials: &[&Value]) -> String {
         row.spec,
         kernel.split('-').next().unwrap_or_default(),
         found.join("; "),
-        of("dirops"),
-        of("fdtree"),
-        of("postmark"),
+        state_of("dirops"),
+        state_of("fdtree"),
+        state_of("postmark"),
         check,
     )
 }

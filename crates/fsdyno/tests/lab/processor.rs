@@ -1,4 +1,4 @@
-//! The processor model: bit-identical like the rest of the lab, part of its identity.
+//! The processor model: bit-identical like the rest of the lab, and part of its identity.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -10,14 +10,14 @@ use crate::trials::good;
 
 const WORDS: &str = "calls --set files=300 --fs ext4";
 
-/// The first phase.
+/// Returns the first phase.
 fn create(trial: &Value) -> &Value {
     let first = &trial["measured"]["phases"][0];
     assert_eq!(first["name"], "create");
     first
 }
 
-/// Ends a load, also if a test fails meanwhile.
+/// Ends the load when dropped, also if the test fails.
 struct Stop<'a>(&'a AtomicBool);
 
 impl Drop for Stop<'_> {
@@ -26,7 +26,7 @@ impl Drop for Stop<'_> {
     }
 }
 
-/// Runs work with a busy thread next to it.
+/// Runs `work` while another thread is busy.
 fn with_load<T>(work: impl FnOnce() -> T) -> T {
     let stop = AtomicBool::new(false);
     std::thread::scope(|scope| {
@@ -43,12 +43,12 @@ fn with_load<T>(work: impl FnOnce() -> T) -> T {
 #[test]
 fn a_processor_profile_repeats_under_load_and_is_a_component_of_the_identity() {
     let Some((folder, other)) = lab().zip(lab()) else { return };
-    // The identity has the snapshot's hash, so both of a pair are booted alike. A cold pair is also in why.rs, where a
-    // trial is explained by running it again.
+    // The identity includes the snapshot's hash, so both trials of a pair boot in the same mode. A cold pair is also in
+    // why.rs, where a trial is explained by running it again.
     let boots: &[&str] = if full() { &["cold", "snapshot"] } else { &["snapshot"] };
     for boot in boots {
         let words = format!("{WORDS} --cpu epyc-2024 --boot {boot}");
-        // Two guests at once disturb each other, and make test runs other tests beside them.
+        // Two guests at the same time disturb each other, and so do the other tests of `make test`.
         let both = || {
             std::thread::scope(|scope| {
                 let one = scope.spawn(|| good(folder.path(), &words));

@@ -1,5 +1,5 @@
 //! Recorded programs in the lab.
-#![allow(clippy::unwrap_used, reason = "a test ends where something is not as it should be")]
+#![allow(clippy::unwrap_used, reason = "a test panics if a result is not as expected")]
 
 use std::path::Path;
 
@@ -14,7 +14,7 @@ pub(crate) const WORDS: &str = "replay --set trace=it.trace --fs ext4";
 /// The run of a command, which is recorded and replayed.
 pub(crate) const COMMAND: &str = "command --set 'setup=echo old >old' --set 'command=cp old new; mkdir d; ls' --fs ext4 --out out";
 
-/// Two processes at a time, that share names and wait for one another.
+/// A script of two concurrent processes that share names and wait for each other.
 const SCRIPT: &str = "mkdir a b; \
     (for n in 1 2 3 4 5 6 7 8; do echo $n >a/$n; cat a/$n >>b/sum; done) & \
     (for n in 1 2 3 4 5 6 7 8; do cp old/$n b/$n; mv b/$n b/m$n; done) & \
@@ -39,7 +39,7 @@ fn a_command_in_the_lab_is_recorded_once_on_this_host_and_replayed() {
     let trial = trials(&folder.path().join("out")).remove(0);
     assert_eq!(trial["plan"]["workload"]["name"], "replay");
     assert_eq!(trial["measured"]["verify"]["problems"], 0);
-    // The same command goes on with the same recording, another one does not.
+    // The same command resumes with the same recording; another one does not.
     let again = run(folder.path(), COMMAND);
     assert_eq!(code(&again), 0, "{}", stderr(&again));
     assert!(stderr(&again).contains("was recorded before"), "{}", stderr(&again));
@@ -61,24 +61,24 @@ fn a_recording_of_several_processes_is_replayed_bit_identically() {
     assert!(notes.contains("every replayed call had the recorded result"), "{notes}");
 }
 
-/// Work that is acknowledged: files synced and renamed, one after the other, next to another process that syncs nothing,
-/// and a directory that is renamed.
+/// A script with acknowledged work: one process syncs and renames files one by one, another one syncs nothing and
+/// renames a directory.
 const SYNCED: &str = "mkdir a b; \
     (for n in 1 2 3 4 5 6 7 8; do dd if=old/$n of=a/t bs=64k conv=fsync 2>/dev/null; mv a/t a/$n; sync a; done) & \
     (for n in 1 2 3 4 5 6 7 8; do cp old/$n b/$n; mv b/$n b/m$n; done; mv b c) & \
     wait; rm old/1; sync old";
 
-/// The sum of violations over all cuts of a row.
+/// Returns the sum of violations over all cuts of a row.
 fn violations(row: &Value) -> u64 {
-    let of = |tried: &Value| {
+    let count_in = |tried: &Value| {
         let count = |key: &str| tried["findings"][key].as_u64().unwrap();
         count("acknowledged_lost") + count("acknowledged_names")
     };
-    row["tried"].as_array().unwrap().iter().map(of).sum()
+    row["tried"].as_array().unwrap().iter().map(count_in).sum()
 }
 
 #[test]
-fn power_cuts_of_a_recording_lose_what_it_synced_without_barriers_only() {
+fn power_cuts_of_a_recording_lose_synced_data_only_without_barriers() {
     let Some(folder) = lab() else { return };
     record(folder.path(), SYNCED);
     let cuts = if full() { 100 } else { 5 };

@@ -1,8 +1,8 @@
-//! The lab from end to end: real kernels, real mkfs, modelled disks. Where the lab cannot run they
-//! are skipped, with the reason; with CI set in the environment that is a failure.
+//! The lab from end to end: real kernels, real mkfs, modelled disks. Where the lab cannot run, these tests are skipped
+//! with the reason; with CI set in the environment, that is a failure.
 //!
 //! `FSDYNO_TEST=full` (`make test-full`) adds the last test: full size, more seeds, more kernels.
-#![allow(clippy::unwrap_used, reason = "a test ends where something is not as it should be")]
+#![allow(clippy::unwrap_used, reason = "a test panics if a result is not as expected")]
 
 use std::io::Write;
 use std::path::Path;
@@ -14,7 +14,7 @@ use crate::common::specs::CLASSICAL;
 use crate::common::{code, full, stderr, wait_until};
 use serde_json::Value;
 
-/// The lines of the phases over time, sorted; each has to agree with its trial's record.
+/// Returns the lines of the phases over time, sorted, and asserts that each agrees with its trial's record.
 fn over_time(results: &Path) -> Vec<String> {
     let text = std::fs::read_to_string(results.join("series.ndjson")).unwrap();
     let mut lines: Vec<String> = text.lines().map(String::from).collect();
@@ -35,7 +35,7 @@ fn over_time(results: &Path) -> Vec<String> {
     lines
 }
 
-/// A phase in intervals against the whole of it.
+/// Asserts that the intervals of a phase add up to its totals.
 fn agrees(phase: &Value, whole: &Value) {
     let list = |name: &str| -> Option<Vec<u64>> {
         Some(phase.get(name)?.as_array()?.iter().map(|n| n.as_u64().unwrap()).collect())
@@ -54,7 +54,7 @@ fn agrees(phase: &Value, whole: &Value) {
     }
 }
 
-/// Processes below `root` that run QEMU.
+/// Returns the QEMU guests that are children of `root`.
 fn guests(root: u32) -> Vec<u32> {
     let mut found = Vec::new();
     for entry in std::fs::read_dir("/proc").unwrap().flatten() {
@@ -64,7 +64,7 @@ fn guests(root: u32) -> Vec<u32> {
         let fields: Vec<&str> = rest.split(' ').collect();
         let running = fields.first().is_some_and(|state| *state != "Z" && *state != "X");
         let child = fields.get(1).is_some_and(|parent| *parent == root.to_string());
-        // QEMU is also asked for its version; a guest is one with a kernel.
+        // QEMU is also started to print its version; only a guest has a kernel.
         let words = std::fs::read(entry.path().join("cmdline")).unwrap_or_default();
         let kernel = words.split(|byte| *byte == 0).any(|word| word == b"-kernel");
         if running && child && kernel {
@@ -79,7 +79,7 @@ fn kill(pid: u32, signal: i32) {
     assert_eq!(unsafe { libc::kill(pid as i32, signal) }, 0);
 }
 
-/// Starts a long run and waits until its guest is at work.
+/// Starts a long run and waits until its guest runs the workload.
 fn started(folder: &Path) -> (Child, u32) {
     let words = "run dirops --fs ext4 --disk hdd-7200 --set files=500000 --out out";
     let mut command = fsdyno(ours(), folder, words);
@@ -95,7 +95,8 @@ fn gone(pid: u32) -> bool {
     stat.rsplit_once(") ").is_none_or(|(_, rest)| rest.starts_with(['Z', 'X']))
 }
 
-/// Guests that boot cold: once by themselves, and once two at a time, beside a busy process, with a log of their requests.
+/// Compares guests that boot cold on an idle machine with two guests at the same time next to a busy process, with
+/// request logs.
 #[test]
 fn trials_are_bit_identical_on_a_busy_machine_and_with_a_request_log() {
     let Some(folder) = lab() else { return };
@@ -126,7 +127,7 @@ fn trials_are_bit_identical_on_a_busy_machine_and_with_a_request_log() {
     for trial in trials(&folder.path().join("busy")) {
         has_all_requests(folder.path(), &trial);
     }
-    // Stored trials are not run again for their logs, and that is said.
+    // Stored trials are not run again for their logs, and a note says so.
     assert!(!folder.path().join("quiet/logs").exists());
     let again = run(folder.path(), &format!("{words} --out quiet --keep-log"));
     assert_eq!(code(&again), 0);
@@ -143,24 +144,25 @@ fn has_all_requests(folder: &Path, trial: &Value) {
     let entries: Vec<Value> =
         text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     for (at, phase) in trial["measured"]["phases"].as_array().unwrap().iter().enumerate() {
-        let of = |op: &str| {
-            let mine = entries.iter().filter(|entry| {
+        let count_of = |op: &str| {
+            let matching = entries.iter().filter(|entry| {
                 entry["stage"] == "running"
                     && entry["phase"] == at
                     && entry["untimed"] == false
                     && entry["op"] == op
             });
-            mine.count() as u64
+            matching.count() as u64
         };
         let device = &phase["device"];
         for (op, counter) in [("read", "reads"), ("write", "writes"), ("flush", "flushes")] {
-            assert_eq!(of(op), device[counter].as_u64().unwrap(), "phase {at}: {op}");
+            assert_eq!(count_of(op), device[counter].as_u64().unwrap(), "phase {at}: {op}");
         }
     }
-    assert!(entries.iter().any(|entry| entry["untimed"] == true), "mkfs is in the log too");
+    assert!(entries.iter().any(|entry| entry["untimed"] == true), "mkfs is in the log, too");
 }
 
-/// Every workload, small: those of one thread, those of their own number of threads, and those that can be shared.
+/// Every workload at a small size: those with one thread, those that set their number of threads, and those that
+/// threads can share.
 const WORKLOADS: [&str; 3] = [
     "tarball source-tree maildir-read fdtree bonnie postmark capacity everyday bigfile \
      --set capacity.most=200 --set everyday.documents=20 --set everyday.songs=2 --set everyday.films=0 \
@@ -198,7 +200,7 @@ fn every_workload_is_verified_in_the_lab_and_bit_identical() {
             std::fs::remove_dir_all(result).unwrap();
         }
     }
-    // A replay needs a recording first, and a command is one in the lab, so they have tests of their own.
+    // A replay needs a recording, and in the lab a command is a replay, so both have separate tests.
     let all = WORKLOADS.iter().chain([&crate::replay::WORDS, &crate::replay::COMMAND]);
     let known: Vec<&str> = all.flat_map(|words| words.split(" --").next()).collect();
     let known = known.join(" ");
@@ -207,7 +209,7 @@ fn every_workload_is_verified_in_the_lab_and_bit_identical() {
     }
 }
 
-/// The one trial of a run that went well.
+/// Runs one trial and asserts its success.
 pub(crate) fn good(folder: &Path, words: &str) -> Value {
     let output = run(folder, &format!("{words} --out out"));
     assert_eq!(code(&output), 0, "{words}: {}", stderr(&output));
@@ -226,16 +228,19 @@ fn locked_memory_caches_no_file_and_requested_sysctls_are_in_effect() {
         let seeks = phases.iter().find(|phase| phase["name"] == "seeks").unwrap();
         seeks["device"]["reads"].as_u64().unwrap()
     };
-    let all = good(folder.path(), words);
-    assert_eq!(seeks(&all), 0, "a file in memory was read from the disk");
+    let unlimited = good(folder.path(), words);
+    assert_eq!(seeks(&unlimited), 0, "a file in memory was read from the disk");
     let sysctls = "--sysctl vm.dirty_bytes=9000000 --sysctl fs.file-max=123456";
-    let less = good(folder.path(), &format!("{words} --cacheable 48M {sysctls}"));
-    // 74 were seen; the cache holds four fifths of the file.
-    assert!(seeks(&less) > 30, "{} reads for 200 seeks", seeks(&less));
+    let limited = good(folder.path(), &format!("{words} --cacheable 48M {sysctls}"));
+    // A run had 74 reads; the cache holds four fifths of the file.
+    assert!(seeks(&limited) > 30, "{} reads for 200 seeks", seeks(&limited));
     let wanted = f64::from(48 << 20);
-    let there = less["conditions"]["cacheable_memory"].as_f64().unwrap();
-    assert!((there / wanted - 1.0).abs() < 0.01, "{there} bytes can cache files, not {wanted}");
-    let sysctls = &less["conditions"]["sysctls"];
+    let cacheable = limited["conditions"]["cacheable_memory"].as_f64().unwrap();
+    assert!(
+        (cacheable / wanted - 1.0).abs() < 0.01,
+        "{cacheable} bytes can cache files, not {wanted}"
+    );
+    let sysctls = &limited["conditions"]["sysctls"];
     assert_eq!(sysctls["vm.dirty_bytes"], "9000000", "{sysctls}");
     assert_eq!(sysctls["fs.file-max"], "123456", "{sysctls}");
     assert_eq!(
@@ -265,33 +270,33 @@ fn missing_sysctls_and_schedulers_fail_by_name_before_the_first_phase() {
 }
 
 #[test]
-fn another_cpu_takes_other_time_and_the_disk_the_same() {
+fn another_cpu_changes_the_cpu_time_and_not_the_disk_time() {
     let Some(folder) = lab() else { return };
     let words = "tarball --fs ext4 --set files=300 --cpu";
-    // The plain guest of a speed is that of many other tests; make test-full compares a fast one with it, too.
-    let usual = good(folder.path(), &format!("{words} 1"));
-    // A speed is no processor profile (processor.rs).
-    assert!(usual["lab"]["processor"].is_null());
-    assert!(usual["measured"]["phases"][0]["processor"].is_null());
+    // Many other tests have a guest of speed 1; make test-full also compares a fast one with it.
+    let plain = good(folder.path(), &format!("{words} 1"));
+    // A speed is not a processor profile (processor.rs).
+    assert!(plain["lab"]["processor"].is_null());
+    assert!(plain["measured"]["phases"][0]["processor"].is_null());
     let others: &[(&str, f64)] = if full() { &[("1/2", 2.0), ("2", 0.5)] } else { &[("1/2", 2.0)] };
     let cpu = |trial: &Value| trial["measured"]["phases"][0]["cpu_ns"].as_f64().unwrap();
     for (speed, factor) in others {
         let trial = good(folder.path(), &format!("{words} {speed}"));
-        let ratio = cpu(&trial) / cpu(&usual);
+        let ratio = cpu(&trial) / cpu(&plain);
         assert!((ratio / factor - 1.0).abs() < 0.05, "{ratio:.3} times the CPU time, not {factor}");
-        assert_ne!(trial["lab_id"], usual["lab_id"]);
-        // The removal reads cold from the disk: as many requests, and each takes what it takes.
+        assert_ne!(trial["lab_id"], plain["lab_id"]);
+        // The removal reads from the disk with a cold cache: the number and the service times of the requests remain.
         let busy = |trial: &Value| {
             let device = &trial["measured"]["phases"][1]["device"];
             device["busy_ns"].as_f64().unwrap() / device["reads"].as_f64().unwrap()
         };
-        let ratio = busy(&trial) / busy(&usual);
+        let ratio = busy(&trial) / busy(&plain);
         assert!((0.8..1.25).contains(&ratio), "the disk took {ratio:.3} times as long for a read");
     }
 }
 
 #[test]
-fn every_scheduler_is_in_effect_and_two_that_reorder_repeat() {
+fn every_scheduler_is_in_effect_and_two_that_reorder_are_bit_identical() {
     let Some(folder) = lab() else { return };
     let words = "tarball --fs ext4 --set files=200 --boot snapshot --scheduler";
     // mq-deadline is the default, which other tests repeat.
@@ -316,7 +321,7 @@ fn every_file_system_is_made_filled_verified_and_checked_clean() {
     }
 }
 
-/// Workloads on every file system, all good; the trials.
+/// Runs workloads on every file system, asserts their success, and returns the trials.
 fn all_kinds(folder: &Path, workloads: &[&str], words: &str, repeat: usize) -> Vec<Value> {
     let kinds = CLASSICAL.map(|kind| format!("--fs {kind}")).join(" ");
     let out = folder.join(format!("all {}", words.replace('/', "-")));
@@ -337,8 +342,8 @@ fn all_kinds(folder: &Path, workloads: &[&str], words: &str, repeat: usize) -> V
         assert!(phases.iter().all(|phase| phase["durable_ns"].is_u64()), "{trial}");
         let flushes = phases.iter().any(|phase| phase["device"]["flushes"].as_u64() > Some(0));
         assert!(flushes, "no flush reached the disk: {trial}");
-        // A journal that was never used is read whole by ReiserFS's first mount, 0.38 s of the guest's time;
-        // that belongs to the making of it.
+        // The first mount of ReiserFS reads the whole unused journal, which takes 0.38 s of the guest's time; that time
+        // belongs to its creation.
         let mount = measured["setup"]["mount_ns"].as_u64().unwrap();
         let reads_its_journal = trial["plan"]["label"] == "reiserfs" && mount > 100_000_000;
         assert!(!reads_its_journal, "{trial}");
@@ -357,7 +362,7 @@ fn requests_in_flight_fill_most_of_the_disks_queue_and_no_more() {
     let depth = trial["plan"]["medium"]["disk"]["spec"]["queue"]["depth"].as_u64().unwrap();
     let device = &trial["measured"]["phases"][1]["device"];
     let peak = device["peak_in_flight"].as_u64().unwrap();
-    // 31 and 32 of 32 were seen; a queue that nothing bounds lets 128 through.
+    // Runs had 31 and 32 of 32 requests; an unbounded queue would let 128 through.
     assert!((depth / 2..=depth).contains(&peak), "{device}");
 }
 
@@ -373,10 +378,10 @@ fn a_solid_state_drive_is_trimmed_if_the_mount_requests_it_and_is_bit_identical(
     assert_eq!(measured(&once), measured(&folder.path().join("again")));
     for trial in trials(&once) {
         let trimmed = trial["plan"]["label"] == "trimmed";
-        // Files are removed in the last phase; ext4 trims what they held when it commits.
+        // Files are removed in the last phase; ext4 trims their blocks when it commits.
         let device = &trial["measured"]["phases"][1]["device"];
         assert_eq!(device["discards"].as_u64().unwrap() > 0, trimmed, "{device}");
-        assert!(device["seeks"].is_null(), "an arm that is not there has moved: {device}");
+        assert!(device["seeks"].is_null(), "a seek of a drive without an arm: {device}");
     }
 }
 
@@ -413,7 +418,7 @@ fn a_small_guest_writes_more_than_twice_its_memory() {
 }
 
 #[test]
-fn a_guest_without_enough_memory_is_a_failed_trial_that_says_why() {
+fn a_guest_without_enough_memory_is_a_failed_trial_with_a_reason() {
     let Some(folder) = lab() else { return };
     // vm.min_free_kbytes keeps nearly all of it free.
     let words = "dirops --fs ext4 --ram 112M --sysctl vm.min_free_kbytes=94000 --set files=20000 \
@@ -439,7 +444,7 @@ fn a_trial_that_takes_too_long_by_the_guests_clock_has_failed() {
 }
 
 #[test]
-fn a_full_file_system_fails_with_the_call_that_met_it() {
+fn a_full_file_system_fails_with_the_failed_call() {
     let Some(folder) = lab() else { return };
     // The bytes and the inodes fit; a block for each byte does not.
     let words =
@@ -454,7 +459,7 @@ fn a_full_file_system_fails_with_the_call_that_met_it() {
 #[test]
 fn work_that_does_not_fit_is_refused_before_the_first_op_with_the_space_needed() {
     let Some(folder) = lab() else { return };
-    // What mkfs leaves of 300 MiB, every block twice, is less than 250 MiB.
+    // With every block stored twice, 300 MiB hold less than 250 MiB of data.
     let words = "tarball --fs 'btrfs -m dup -d dup' --set files=250 --set size=1M --size 300M \
             --out out";
     let output = run(folder.path(), words);
@@ -477,7 +482,7 @@ fn a_killed_guest_is_a_failed_trial_and_fsdyno_continues() {
 }
 
 #[test]
-fn ctrl_c_ends_the_guest_and_says_so() {
+fn ctrl_c_ends_the_guest_and_the_exit_code_is_130() {
     let Some(folder) = lab() else { return };
     let (child, guest) = started(folder.path());
     kill(child.id(), libc::SIGINT);
@@ -487,7 +492,7 @@ fn ctrl_c_ends_the_guest_and_says_so() {
 }
 
 #[test]
-fn a_killed_fsdyno_takes_its_guest_with_it_and_leaves_no_file() {
+fn the_guest_of_a_killed_fsdyno_ends_and_no_file_is_left() {
     let Some(folder) = lab() else { return };
     let (mut child, guest) = started(folder.path());
     child.kill().unwrap();
@@ -513,18 +518,18 @@ fn a_full_host_is_distinguished_from_a_broken_guest() {
     }
     let words = format!("run tarball --fs ext4 --set files=100 --set size=1M {}", boot());
     let mut command = fsdyno(ours(), folder.path(), &words);
-    // The disk's bytes lie where temporary files do.
+    // The data of the disk is in the folder of temporary files.
     let output = command.env("TMPDIR", &small).args(["--out", "out"]).output().unwrap();
     let text = stderr(&output);
     let record = trials(&folder.path().join("out")).remove(0).to_string();
     assert!(Command::new("umount").arg("-l").arg(&small).status().unwrap().success());
     assert_eq!(code(&output), 4, "{text}");
-    let said = format!("{text}{record}");
-    assert!(said.contains("space") || said.contains("room"), "{said}");
+    let all = format!("{text}{record}");
+    assert!(all.contains("space") || all.contains("room"), "{all}");
 }
 
 #[test]
-fn every_file_system_holds_at_full_size_under_three_seeds_and_on_other_kernels() {
+fn every_file_system_is_clean_at_full_size_with_three_seeds_and_on_other_kernels() {
     if std::env::var_os("FSDYNO_TEST").is_none_or(|which| which != "full") {
         skipped("it takes a quarter of an hour (make test-full)");
         return;
@@ -535,8 +540,8 @@ fn every_file_system_holds_at_full_size_under_three_seeds_and_on_other_kernels()
     for (kernel, release) in [("5.10", "5.10."), ("6.12", "6.12.")] {
         let small = "--set dirops.files=2000 --set tarball.files=1000";
         for trial in all_kinds(folder.path(), &both, &format!("{small} --kernel {kernel}"), 1) {
-            let ran = trial["conditions"]["kernel"].as_str().unwrap();
-            assert!(ran.starts_with(release), "{trial}");
+            let booted = trial["conditions"]["kernel"].as_str().unwrap();
+            assert!(booted.starts_with(release), "{trial}");
         }
     }
     let large = "tarball --fs ext4 --set files=100000 --verify sampled --out large";
@@ -544,10 +549,10 @@ fn every_file_system_holds_at_full_size_under_three_seeds_and_on_other_kernels()
     assert_eq!(code(&output), 0, "{}", stderr(&output));
 }
 
-/// The rate that docs/disks.md compares with a published one. Exactness is asserted; how near the rate comes
-/// is a number there and no promise, so it is only printed.
+/// Measures the rate that docs/disks.md compares with a published one. The test asserts that it repeats exactly; its
+/// difference from the published rate is only printed.
 #[test]
-fn bonnies_seeks_on_the_disk_of_2006_repeat_exactly() {
+fn the_seeks_of_bonnie_on_the_disk_of_2006_are_bit_identical() {
     if std::env::var_os("FSDYNO_TEST").is_none_or(|which| which != "full") {
         skipped("it writes and reads 1.8 GB ten times in the lab (make test-full)");
         return;

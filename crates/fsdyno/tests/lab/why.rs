@@ -1,6 +1,6 @@
-//! `fsdyno why` in the lab: the profiled run repeats the first one, its counts sum up to the log, and nearly all of it
-//! is attributed.
-#![allow(clippy::unwrap_used, reason = "a test ends where something is not as it should be")]
+//! `fsdyno why` in the lab: the profiled run repeats the first one, its counts sum up to the log, and nearly all
+//! requests are attributed.
+#![allow(clippy::unwrap_used, reason = "a test panics if a result is not as expected")]
 
 use crate::common;
 use std::path::Path;
@@ -9,7 +9,7 @@ use crate::common::lab::{fsdyno, lab, ours, run, trials};
 use crate::common::{full, stderr};
 use serde_json::Value;
 
-/// `fsdyno why` with `--format json`: one object after another, a row of the result each.
+/// Runs `fsdyno why` with `--format json` and returns its objects, one for each row of the result.
 fn why(folder: &Path, words: &str) -> Vec<Value> {
     let output = fsdyno(ours(), folder, &format!("why {words} --format json")).output().unwrap();
     assert!(output.status.success(), "{}", stderr(&output));
@@ -21,18 +21,17 @@ fn sum(it: &Value, name: &str) -> u64 {
     it["requests"].as_array().unwrap().iter().map(|row| row[name].as_u64().unwrap()).sum()
 }
 
-/// Asserts that hold for any row.
+/// Asserts what holds for any row.
 fn check(it: &Value, trial: &Value) {
-    let of = |name: &str| it["log"][name].as_u64().unwrap();
-    let what = format!("{} on {}: {}", it["workload"], it["label"], it["notes"]);
-    assert_eq!(sum(it, "requests"), of("requests"), "{what}");
-    assert_eq!(sum(it, "bytes"), of("bytes"), "{what}");
-    assert_eq!(sum(it, "time_ns"), of("busy_ns"), "{what}");
+    let total = |name: &str| it["log"][name].as_u64().unwrap();
+    let context = format!("{} on {}: {}", it["workload"], it["label"], it["notes"]);
+    assert_eq!(sum(it, "requests"), total("requests"), "{context}");
+    assert_eq!(sum(it, "bytes"), total("bytes"), "{context}");
+    assert_eq!(sum(it, "time_ns"), total("busy_ns"), "{context}");
     let part = |name: &str| it["attributed"][name].as_f64().unwrap();
-    assert!(part("requests") >= 0.99, "{what}: {} of the requests", part("requests"));
-    assert!(part("time") >= 0.95, "{what}: {} of the time", part("time"));
-    // A timed request that the device counted is in the log, and one that the log has was counted: of a
-    // phase that is followed by a gap these are the same.
+    assert!(part("requests") >= 0.99, "{context}: {} of the requests", part("requests"));
+    assert!(part("time") >= 0.95, "{context}: {} of the time", part("time"));
+    // In a phase that is followed by a gap, the timed requests of the log are those that the device counted.
     for phase in trial["measured"]["phases"].as_array().unwrap() {
         let rows = it["requests"].as_array().unwrap().iter();
         let of_phase =
@@ -43,10 +42,10 @@ fn check(it: &Value, trial: &Value) {
             .iter()
             .map(|name| device[name].as_u64().unwrap())
             .sum();
-        assert_eq!(seen, counted, "{what}: phase {}", phase["name"]);
-        // One instruction is one nanosecond, or what the processor profile says. The kernel accounts to the agent's
-        // threads what they executed from the first op to the durable stamp; what was counted is of the whole stage,
-        // which has the agent's books at both ends.
+        assert_eq!(seen, counted, "{context}: phase {}", phase["name"]);
+        // One instruction takes one nanosecond, or the time of the processor profile. The kernel's CPU time covers the
+        // agent's threads from the first op to the durable stamp; the counted instructions cover the whole stage, with
+        // the agent's bookkeeping at both ends.
         let time = |row: &Value| -> f64 {
             let instructions = row["instructions"].as_f64().unwrap();
             let of_op = row["ns_per_op"].as_f64().zip(row["per_op"].as_f64());
@@ -65,7 +64,7 @@ fn check(it: &Value, trial: &Value) {
         let (ops, most) = (executed(&["ops"]), executed(&["ops", "agent", "interrupts"]));
         assert!(
             ops > cpu / 2 && cpu <= most && most < cpu + cpu / 10 + 20_000_000,
-            "{what}: phase {}: {cpu} ns of CPU time, {ops} to {most} instructions",
+            "{context}: phase {}: {cpu} ns of CPU time, {ops} to {most} instructions",
             phase["name"]
         );
     }
@@ -84,9 +83,9 @@ fn all(words: &str) {
     }
     let pictures = std::fs::read_dir(folder.path().join("pictures")).unwrap().count();
     assert!(pictures >= 2 * rows.len(), "{pictures} pictures");
-    // It is kept, and stands in the page: in the one that was written, and in any that is written later.
-    let kept = std::fs::read_to_string(folder.path().join("first/why.ndjson")).unwrap();
-    assert_eq!(kept.lines().count(), rows.len());
+    // The explanation is stored, and is part of the page that was written and of any later one.
+    let stored = std::fs::read_to_string(folder.path().join("first/why.ndjson")).unwrap();
+    assert_eq!(stored.lines().count(), rows.len());
     let again = common::run(folder.path(), "report first --html again.html");
     assert!(again.status.success(), "{}", stderr(&again));
     for page in ["first/report.html", "again.html"] {
@@ -105,15 +104,15 @@ fn all(words: &str) {
 
 #[test]
 fn with_a_processor_profile_the_estimated_times_of_functions_are_the_phase_s_cpu_time() {
-    // Cold, so that the profiled run repeats the boot, too.
+    // The boot is cold, so that the profiled run repeats it, too.
     all("dirops --set files=500 --size 1G --fs ext4 --cpu epyc-2024 --boot cold");
 }
 
-/// Asserts that hold for any file system, except that nearly all is attributed.
+/// Asserts what holds for any file system, except that nearly all requests are attributed.
 #[test]
 fn a_trial_on_a_file_system_without_a_map_is_unattributed_and_its_sums_hold() {
     if !full() {
-        return println!("skipped: FSDYNO_TEST=full asks for it");
+        return println!("skipped: FSDYNO_TEST=full runs it");
     }
     let Some(folder) = lab() else { return };
     let output = run(folder.path(), "dirops --set files=200 --fs jfs --out first");
@@ -137,7 +136,7 @@ fn a_small_trial_is_explained() {
 #[test]
 fn dirops_and_tarball_are_explained() {
     if !full() {
-        return println!("skipped: FSDYNO_TEST=full asks for it");
+        return println!("skipped: FSDYNO_TEST=full runs it");
     }
     let four = "--fs ext2 --fs ext3 --fs ext4 --fs xfs";
     all(&format!("dirops --set files=5000 {four}"));
@@ -147,7 +146,7 @@ fn dirops_and_tarball_are_explained() {
 #[test]
 fn a_filled_reiserfs_is_explained() {
     if !full() {
-        return println!("skipped: FSDYNO_TEST=full asks for it");
+        return println!("skipped: FSDYNO_TEST=full runs it");
     }
     all("tarball --set files=3000 --fs reiserfs");
 }
@@ -155,35 +154,35 @@ fn a_filled_reiserfs_is_explained() {
 #[test]
 fn the_profiled_run_has_the_deadline_of_the_first_run() {
     if !full() {
-        return println!("skipped: FSDYNO_TEST=full asks for it");
+        return println!("skipped: FSDYNO_TEST=full runs it");
     }
     all("dirops --set files=100 --fs ext2 --deadline 5000");
 }
 
-/// The position of a text.
-fn places(bytes: &[u8], text: &str) -> Vec<usize> {
-    let of = |(at, window): (usize, &[u8])| (window == text.as_bytes()).then_some(at);
-    bytes.windows(text.len()).enumerate().filter_map(of).collect()
+/// Returns the positions of a text.
+fn positions(bytes: &[u8], text: &str) -> Vec<usize> {
+    let position = |(at, window): (usize, &[u8])| (window == text.as_bytes()).then_some(at);
+    bytes.windows(text.len()).enumerate().filter_map(position).collect()
 }
 
-/// A kernel that no release finds: the one of the cache with another name in it, as long as its own, and the
-/// folder of its modules, which fit it (their symbols' checksums are the same).
-fn own_kernel(folder: &Path, called: &str) -> String {
+/// Makes a kernel that is not found by its release: a copy of the cached one with another release of the same length.
+/// Returns it with the folder of its modules, which fit it (the checksums of their symbols are the same).
+fn own_kernel(folder: &Path, suffix: &str) -> String {
     let cache = fsdyno_lab::Cache::of_user().unwrap().path().to_path_buf();
     let release = std::fs::read_to_string(cache.join("kernels/default")).unwrap();
     let release = release.trim();
-    let own = format!("{}{called}", &release[..release.len() - called.len()]);
+    let renamed = format!("{}{suffix}", &release[..release.len() - suffix.len()]);
     let banner = format!("Linux version {release} ");
     let images = std::fs::read_dir(cache.join("vmlinux")).unwrap();
     let images = images.map(|entry| entry.unwrap().path());
     let mut image = images
         .map(|path| std::fs::read(path).unwrap())
-        .find(|bytes| !places(bytes, &banner).is_empty())
+        .find(|bytes| !positions(bytes, &banner).is_empty())
         .unwrap();
-    for at in places(&image, release) {
-        image[at..at + own.len()].copy_from_slice(own.as_bytes());
+    for at in positions(&image, release) {
+        image[at..at + renamed.len()].copy_from_slice(renamed.as_bytes());
     }
-    let path = folder.join(format!("vmlinux-{called}"));
+    let path = folder.join(format!("vmlinux-{suffix}"));
     std::fs::write(&path, image).unwrap();
     let modules = ["usr/lib/modules", "lib/modules"]
         .map(|below| cache.join("kernels").join(release).join(below).join(release));
@@ -194,10 +193,10 @@ fn own_kernel(folder: &Path, called: &str) -> String {
 #[test]
 fn a_trial_on_a_users_own_kernel_is_explained_with_that_kernel() {
     if !full() {
-        return println!("skipped: FSDYNO_TEST=full asks for it");
+        return println!("skipped: FSDYNO_TEST=full runs it");
     }
     let Some(folder) = lab() else { return };
-    let kernels = ["mine", "ours"].map(|called| own_kernel(folder.path(), called));
+    let kernels = ["mine", "ours"].map(|suffix| own_kernel(folder.path(), suffix));
     let words = format!("dirops --set files=100 --fs ext2 --kernel '{}' --out first", kernels[0]);
     let output = run(folder.path(), &words);
     assert!(output.status.success(), "{}", stderr(&output));
@@ -206,11 +205,14 @@ fn a_trial_on_a_users_own_kernel_is_explained_with_that_kernel() {
         first[0]["plan"]["venue"]["kernel"]["request"].as_str().unwrap().ends_with("mine"),
         "{first:?}"
     );
-    // Another one is refused before any is looked for.
+    // Another kernel is refused before any is searched for.
     let words = format!("why first --kernel '{}'", kernels[1]);
     let output = fsdyno(ours(), folder.path(), &words).output().unwrap();
-    let said = stderr(&output);
-    assert!(common::code(&output) == 2 && said.contains("none of the trials ran on it"), "{said}");
+    let message = stderr(&output);
+    assert!(
+        common::code(&output) == 2 && message.contains("none of the trials ran on it"),
+        "{message}"
+    );
     let rows = why(folder.path(), &format!("first --kernel '{}'", kernels[0]));
     check(&rows[0], &first[0]);
     let functions = rows[0]["functions"].as_array().unwrap();
@@ -224,7 +226,7 @@ fn results_that_cannot_be_explained_are_refused_before_any_work() {
     std::fs::create_dir(&directory).unwrap();
     let output = common::run(folder.path(), "run dirops --set files=10 --on data --out r");
     assert!(output.status.success(), "{}", stderr(&output));
-    for (words, says) in [
+    for (words, expected) in [
         ("why r", "did not run in the lab"),
         ("why r --fs exta", "has no configuration 'exta'"),
         ("why nowhere", "failed to find the result"),
@@ -232,6 +234,6 @@ fn results_that_cannot_be_explained_are_refused_before_any_work() {
     ] {
         let output = common::run(folder.path(), words);
         assert_eq!(common::code(&output), 2, "{words}: {}", stderr(&output));
-        assert!(stderr(&output).contains(says), "{words}: {}", stderr(&output));
+        assert!(stderr(&output).contains(expected), "{words}: {}", stderr(&output));
     }
 }

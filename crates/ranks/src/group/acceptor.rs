@@ -99,24 +99,24 @@ fn greet(
     });
     // When the run is over, nothing receives the event.
     let _ = match greeted {
-        Ok((hello, wire, ear)) if hello.role == Role::Worker => {
+        Ok((hello, wire, reader)) if hello.role == Role::Worker => {
             let rank = hello.rank;
             let arrived = events.send(Event::Arrived(Box::new((hello, wire))));
-            arrived.map(|()| listen(rank, ear, events))
+            arrived.map(|()| listen(rank, reader, events))
         }
         Ok((hello, ..)) if hello.role == Role::Asking => Ok(()),
-        Ok((hello, ..)) => events.send(Event::Obituary(hello)),
-        Err(why) if why.starts_with(MISFIT) => events.send(Event::TurnedAway(why)),
+        Ok((hello, ..)) => events.send(Event::WorkerEnded(hello)),
+        Err(why) if why.starts_with(MISFIT) => events.send(Event::Rejected(why)),
         Err(why) => {
-            events.send(Event::TurnedAway(format!("a connection from {from} was refused: {why}")))
+            events.send(Event::Rejected(format!("a connection from {from} was refused: {why}")))
         }
     };
 }
 
 /// Forwards a worker's messages, with the time at which they were read.
-fn listen(rank: u32, mut ear: WireReader, events: &Sender<Event>) {
-    while let Ok(message) = ear.hear::<FromRank>() {
-        if events.send(Event::Heard(rank, message, clock::now())).is_err() {
+fn listen(rank: u32, mut reader: WireReader, events: &Sender<Event>) {
+    while let Ok(message) = reader.receive::<FromRank>() {
+        if events.send(Event::Received(rank, message, clock::now())).is_err() {
             return;
         }
     }

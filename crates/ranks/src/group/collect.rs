@@ -8,17 +8,17 @@ use fsdyno_record::mailbox::{Progress, Stage};
 use fsdyno_record::plan::RanksPlan;
 
 use super::{Event, GroupError, State};
-use crate::clocks::{Offset, Sample, best, goes_on};
+use crate::clocks::{Offset, Sample, best, needs_exchange};
 use crate::messages::{FromRank, Point, ToRank};
 
 /// Interval at which the watcher is called.
 const PERIOD: Duration = Duration::from_millis(20);
 
 /// Maximum wait for the report of a lost rank's parent.
-const OBITUARY: Duration = Duration::from_millis(1500);
+const PARENT_REPORT: Duration = Duration::from_millis(1500);
 
 /// Maximum wait for ranks to end after the order to end.
-const FAREWELL: Duration = Duration::from_secs(5);
+const END: Duration = Duration::from_secs(5);
 
 /// Maximum wait for the other ranks after a rank has failed.
 const AFTER_FAILURE: Duration = Duration::from_secs(15);
@@ -84,7 +84,7 @@ impl State {
             stopped: None,
         };
         for peer in &mut self.peers {
-            (peer.heard, peer.work.1) = (now, now);
+            (peer.received, peer.work.1) = (now, now);
         }
         let mut watched = Instant::now();
         loop {
@@ -115,9 +115,9 @@ impl State {
         pick: &dyn Fn(FromRank) -> Option<T>,
     ) -> Result<(), GroupError> {
         let (rank, message) = match event {
-            Event::Heard(rank, message, _) => (rank, message),
+            Event::Received(rank, message, _) => (rank, message),
             Event::Gone(rank) => return Err(self.lost(rank, doing)),
-            Event::Obituary(hello) => {
+            Event::WorkerEnded(hello) => {
                 let why = format!("rank {} on {}: {} {doing}", hello.rank, hello.host, hello.text);
                 return Err(self.abort(why));
             }
@@ -131,13 +131,13 @@ impl State {
                 self.notes.push(format!("{why}, and was refused"));
                 return Ok(());
             }
-            Event::TurnedAway(why) => {
+            Event::Rejected(why) => {
                 self.notes.push(why);
                 return Ok(());
             }
         };
         let Some(peer) = self.peers.get_mut(rank as usize) else { return Ok(()) };
-        peer.heard = Instant::now();
+        peer.received = Instant::now();
         match message {
             FromRank::Beat { work, ops } => {
                 peer.ops = ops;
@@ -181,9 +181,9 @@ impl State {
     /// Forwards a rank's request to wait for an op to the rank that executes the op.
     fn route(&mut self, rank: u32, point: Point) {
         let Some((phase, plan, threads)) = &self.waits.phase else { return };
-        let known = self.waits.reached.get(&point.thread).copied().unwrap_or(0);
+        let reached = self.waits.reached.get(&point.thread).copied().unwrap_or(0);
         // A peer that cannot be reached is detected because it stays silent.
-        if known >= point.ops {
+        if reached >= point.ops {
             let _ = self.peers[rank as usize].wire.send(&ToRank::Reached(point));
             return;
         }
@@ -196,8 +196,8 @@ impl State {
     }
 
     fn reached(&mut self, point: Point) {
-        let known = self.waits.reached.entry(point.thread).or_default();
-        *known = point.ops.max(*known);
+        let ops = self.waits.reached.entry(point.thread).or_default();
+        *ops = point.ops.max(*ops);
         for rank in self.waits.waiting.remove(&point).unwrap_or_default() {
             let _ = self.peers[rank as usize].wire.send(&ToRank::Reached(point));
         }
@@ -224,7 +224,7 @@ impl State {
             }
         }
         for (at, peer) in self.peers.iter().enumerate() {
-            if now.duration_since(peer.heard) > self.patience.silence {
+            if now.duration_since(peer.received) > self.patience.silence {
                 let why = format!(
                     "{} has given no sign of life for {} s {doing}: its host or the network is down, or the process \
                      is stopped",
@@ -233,8 +233,8 @@ impl State {
                 );
                 return Err(self.abort(why));
             }
-            let held = self.stonewall.as_ref().is_some_and(|stonewall| stonewall.holds(at));
-            let waits = all.answers[at].is_none() && !all.out[at] && !held;
+            let holds = self.stonewall.as_ref().is_some_and(|stonewall| stonewall.holds(at));
+            let waits = all.answers[at].is_none() && !all.out[at] && !holds;
             let limit = if self.works { self.patience.stuck } else { self.patience.sync };
             if waits && now.duration_since(peer.work.1) > limit {
                 let why = format!(
@@ -263,9 +263,9 @@ impl State {
         }
         let begin = Instant::now();
         let mut why = "its connection ended".to_string();
-        while let Some(left) = OBITUARY.checked_sub(begin.elapsed()) {
+        while let Some(left) = PARENT_REPORT.checked_sub(begin.elapsed()) {
             match self.events.recv_timeout(left) {
-                Ok(Event::Obituary(hello)) if hello.rank == rank => {
+                Ok(Event::WorkerEnded(hello)) if hello.rank == rank => {
                     why = hello.text;
                     break;
                 }
@@ -285,7 +285,7 @@ impl State {
     pub(super) fn abort(&mut self, why: String) -> GroupError {
         self.tell(&ToRank::Abort { why: why.clone() });
         let begin = Instant::now();
-        while let Some(left) = FAREWELL.checked_sub(begin.elapsed()) {
+        while let Some(left) = END.checked_sub(begin.elapsed()) {
             if self.peers.iter().all(|peer| peer.gone) {
                 break;
             }
@@ -311,7 +311,7 @@ impl State {
                     1 => String::new(),
                     more => format!(" and {} more", more - 1),
                 },
-                FAREWELL.as_secs()
+                END.as_secs()
             ),
         };
         self.broken = Some(why.clone());
@@ -324,7 +324,7 @@ impl State {
         for rank in 0..self.peers.len() {
             let one_clock = self.peers[rank].one_clock;
             let (mut samples, begin) = (Vec::new(), Instant::now());
-            while goes_on(samples.len(), one_clock, begin.elapsed()) {
+            while needs_exchange(samples.len(), one_clock, begin.elapsed()) {
                 let sent = fsdyno_engine::clock::now();
                 let _ = self.peers[rank].wire.send(&ToRank::Ping);
                 let (there, back) = self.pong(rank as u32, doing)?;
@@ -340,7 +340,7 @@ impl State {
         let begin = Instant::now();
         while let Some(left) = self.patience.silence.checked_sub(begin.elapsed()) {
             match self.events.recv_timeout(left) {
-                Ok(Event::Heard(rank, FromRank::Pong { now }, at)) if rank == from => {
+                Ok(Event::Received(rank, FromRank::Pong { now }, at)) if rank == from => {
                     return Ok((now, at));
                 }
                 Ok(Event::Gone(rank)) => return Err(self.lost(rank, doing)),

@@ -1,4 +1,4 @@
-//! Gives the input file of a trial to all ranks: one process of each host receives it, and the others open it there.
+//! Sends the input file of a trial to all ranks: one process of each host receives it, and the others open it there.
 
 use std::time::{Duration, Instant};
 
@@ -8,10 +8,11 @@ use crate::input::{Offer, Place, TrialInput};
 use crate::messages::{FromRank, ToRank};
 use crate::wire::MAX_BYTES;
 
-/// Maximum time for giving a file to all ranks; a rank that receives nothing for [`super::Timeouts::stuck`] ends it earlier.
-const GIVING: Duration = Duration::from_secs(24 * 3600);
+/// Maximum time for sending a file to all ranks; a rank that receives nothing for [`super::Timeouts::stuck`] ends it
+/// earlier.
+const SENDING: Duration = Duration::from_secs(24 * 3600);
 
-/// What a rank has of an input file.
+/// The state of an input file at a rank.
 enum Got {
     /// The file, and where other processes of its host can open it.
     File(Option<Place>),
@@ -20,13 +21,13 @@ enum Got {
 }
 
 impl State {
-    /// Gives an input file to all ranks that do not have it.
-    pub(super) fn give_input(
+    /// Sends an input file to all ranks that do not have it.
+    pub(super) fn send_input(
         &mut self,
         input: &TrialInput<'_>,
         watch: Watch<'_>,
     ) -> Result<(), GroupError> {
-        if self.given.iter().any(|given| given == input.sha256) {
+        if self.sent_inputs.iter().any(|sent| sent == input.sha256) {
             return Ok(());
         }
         self.input = Some(input.input.clone());
@@ -38,8 +39,8 @@ impl State {
             fetch,
         };
         // On the host of this process its own file is opened.
-        let own = offer(Place::of(input.file), false);
-        let mut got = self.offer(&|_| own.clone(), watch)?;
+        let local_offer = offer(Place::of(input.file), false);
+        let mut got = self.offer(&|_| local_offer.clone(), watch)?;
         if lacks(&got) {
             // One rank of every other host receives it.
             let first = first_of_homes(&got);
@@ -48,18 +49,18 @@ impl State {
         if lacks(&got) {
             // The others open it there, or receive it, too, if they cannot.
             let places: Vec<Place> = got.iter().filter_map(place).collect();
-            let near = |rank: usize| match &got[rank] {
+            let local_place = |rank: usize| match &got[rank] {
                 Got::Nothing(Some(home)) => places.iter().find(|it| it.home == *home).cloned(),
                 _ => None,
             };
-            self.offer(&|rank| offer(near(rank), true), watch)?;
+            self.offer(&|rank| offer(local_place(rank), true), watch)?;
         }
         self.input = None;
-        self.given.push(input.sha256.to_string());
+        self.sent_inputs.push(input.sha256.to_string());
         Ok(())
     }
 
-    /// Offers each rank an input file; returns what each has then.
+    /// Offers each rank an input file; returns the state at each rank after that.
     fn offer(
         &mut self,
         offer: &dyn Fn(usize) -> Offer,
@@ -71,7 +72,7 @@ impl State {
         }
         self.collect(
             "while it received the input file",
-            Instant::now() + GIVING,
+            Instant::now() + SENDING,
             watch,
             &|answer| match answer {
                 FromRank::HasInput { place } => Some(Got::File(place)),
@@ -150,7 +151,8 @@ mod tests {
         hash.hex()
     }
 
-    /// Gives an input file to workers, threads of this process: `file` is what they find in /proc, `sent` what rank 0 sends.
+    /// Sends an input file to workers, which are threads of this process: they find `file` in /proc, and rank 0 sends
+    /// `sent`.
     fn give(file: &[u8], sent: Vec<u8>, sha256: &str) -> Result<(), GroupError> {
         let (secret, listener) =
             (Secret::draw().unwrap(), TcpListener::bind("127.0.0.1:0").unwrap());
@@ -162,8 +164,9 @@ mod tests {
             std::thread::spawn(move || {
                 let (version, host) = ("1".to_string(), format!("host{rank}"));
                 let hello = Hello { rank, ranks: RANKS, version, host, ..Hello::default() };
-                let (wire, ear) = call(TcpStream::connect(at).unwrap(), &secret, &hello).unwrap();
-                serve(&join, wire, ear).unwrap();
+                let (wire, reader) =
+                    call(TcpStream::connect(at).unwrap(), &secret, &hello).unwrap();
+                serve(&join, wire, reader).unwrap();
             })
         };
         let workers: Vec<_> = (0..RANKS).map(worker).collect();
@@ -173,28 +176,28 @@ mod tests {
         let mut found: File = tempfile::tempfile().unwrap();
         found.write_all(file).unwrap();
         let input = TrialInput { sha256, input: Input::new(sent), file: &found };
-        let given = group.state.lock().unwrap().give_input(&input, &mut |_| true);
+        let result = group.state.lock().unwrap().send_input(&input, &mut |_| true);
         drop(group);
         workers.into_iter().for_each(|worker| worker.join().unwrap());
-        given
+        result
     }
 
     #[test]
     fn the_file_of_a_process_on_the_host_is_opened_and_only_another_one_is_replaced() {
         let (right, wrong) = (bytes(), vec![0; bytes().len()]);
-        let known = sha256(&right);
-        give(&right, wrong.clone(), &known).unwrap();
-        give(&wrong, right.clone(), &known).unwrap();
-        give(&[], right, &known).unwrap();
+        let expected = sha256(&right);
+        give(&right, wrong.clone(), &expected).unwrap();
+        give(&wrong, right.clone(), &expected).unwrap();
+        give(&[], right, &expected).unwrap();
     }
 
     #[test]
     fn other_bytes_than_those_of_rank_0_are_an_error_with_both_hashes() {
         let (right, wrong) = (bytes(), vec![0; bytes().len()]);
-        let (known, other) = (sha256(&right), sha256(&wrong));
-        let error = give(&wrong, wrong.clone(), &known).unwrap_err().to_string();
+        let (expected, other) = (sha256(&right), sha256(&wrong));
+        let error = give(&wrong, wrong.clone(), &expected).unwrap_err().to_string();
         assert!(error.contains("rank 0 on host0"), "{error}");
-        assert!(error.contains(&format!("{other} here, and {known} at rank 0")), "{error}");
+        assert!(error.contains(&format!("{other} here, and {expected} at rank 0")), "{error}");
     }
 
     #[test]

@@ -216,8 +216,9 @@ mod tests {
         let done = [done(5_000, 9_000, &[10, 20]), done(1_000_005_300, 1_000_008_000, &[30])];
         let clocks = [clock(0, 5), clock(1_000_000_000, 40)];
         let synced = [Some(Nanos(12_000)), None];
-        let of = PhaseOfRanks { name: "create", done: &done, clocks: &clocks, synced: &synced };
-        let (phase, ranks, series) = merge(&of);
+        let reports =
+            PhaseOfRanks { name: "create", done: &done, clocks: &clocks, synced: &synced };
+        let (phase, ranks, series) = merge(&reports);
         assert_eq!((ranks.skew_ns, ranks.skew_uncertainty_ns), (Nanos(300), Nanos(45)));
         assert_eq!((ranks.first_done_ns, ranks.last_done_ns), (Nanos(3_000), Nanos(4_000)));
         assert_eq!((phase.returned_ns, phase.synced_ns), (Nanos(4_000), Some(Nanos(7_000))));
@@ -236,8 +237,8 @@ mod tests {
         late.timeline = (Nanos(10_000_000), vec![1, 0, 2]);
         let done = [early, late];
         let clocks = [clock(0, 1), clock(0, 1)];
-        let of = PhaseOfRanks { name: "create", done: &done, clocks: &clocks, synced: &[] };
-        let series = merge(&of).2.unwrap();
+        let reports = PhaseOfRanks { name: "create", done: &done, clocks: &clocks, synced: &[] };
+        let series = merge(&reports).2.unwrap();
         assert_eq!(series.ops, [5, 4, 0, 1, 0, 2]);
     }
 }

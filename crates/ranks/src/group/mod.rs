@@ -76,11 +76,11 @@ enum Event {
     /// A worker has connected.
     Arrived(Box<(Hello, Wire)>),
     /// The parent of a worker reports how the worker ended.
-    Obituary(Hello),
+    WorkerEnded(Hello),
     /// A caller was rejected.
-    TurnedAway(String),
+    Rejected(String),
     /// A message of a worker, with the time at which it was read.
-    Heard(u32, FromRank, Nanos),
+    Received(u32, FromRank, Nanos),
     /// A worker's connection ended.
     Gone(u32),
 }
@@ -90,7 +90,7 @@ struct Peer {
     hello: Hello,
     wire: Wire,
     /// Time of its last message.
-    heard: Instant,
+    received: Instant,
     /// Its progress, and the time of the last increase.
     work: (u64, Instant),
     /// Number of its ops in the phase so far.
@@ -109,7 +109,7 @@ impl Peer {
         let (clock, client) = (Clock::default(), 0);
         let one_clock = hello.clock.is_some() && hello.clock == clocks::identity();
         let work = (0, now);
-        Peer { hello, wire, heard: now, work, ops: 0, gone: false, clock, one_clock, client }
+        Peer { hello, wire, received: now, work, ops: 0, gone: false, clock, one_clock, client }
     }
 
     fn name(&self) -> String {
@@ -150,7 +150,7 @@ struct State {
     stonewall: Option<stonewall::StonewallShares>,
     /// The input file that the ranks receive, and the SHA-256 of those that all of them have.
     input: Option<Input>,
-    given: Vec<String>,
+    sent_inputs: Vec<String>,
     notes: Vec<String>,
 }
 
@@ -171,11 +171,12 @@ impl Group {
         let acceptor =
             Acceptor::open(listener, secret.clone(), (ranks, version.to_string()), sender)
                 .map_err(|error| GroupError::Lost(format!("listen for the ranks: {error}")))?;
-        let mut arrivals = Arrivals { came: (0..ranks).map(|_| None).collect(), notes: Vec::new() };
+        let mut arrivals =
+            Arrivals { connected: (0..ranks).map(|_| None).collect(), notes: Vec::new() };
         let begin = Instant::now();
-        while arrivals.came.iter().any(Option::is_none) {
+        while arrivals.connected.iter().any(Option::is_none) {
             if stop() {
-                arrivals.dismiss("the run was stopped");
+                arrivals.abort("the run was stopped");
                 return Err(GroupError::Stopped);
             }
             let taken = match events.recv_timeout(Duration::from_millis(20)) {
@@ -183,14 +184,14 @@ impl Group {
                 Err(_) => Ok(()),
             };
             let late = begin.elapsed() > patience.gather;
-            let missing = || Err(missing(&arrivals.came, patience.gather, &arrivals.notes));
+            let missing = || Err(missing(&arrivals.connected, patience.gather, &arrivals.notes));
             if let Err(why) = taken.and_then(|()| if late { missing() } else { Ok(()) }) {
-                arrivals.dismiss(&why);
+                arrivals.abort(&why);
                 return Err(GroupError::Lost(why));
             }
         }
         let state = State {
-            peers: arrivals.came.into_iter().flatten().collect(),
+            peers: arrivals.connected.into_iter().flatten().collect(),
             events,
             acceptor,
             patience,
@@ -201,7 +202,7 @@ impl Group {
             waits: collect::Waits::default(),
             stonewall: None,
             input: None,
-            given: Vec::new(),
+            sent_inputs: Vec::new(),
             notes: arrivals.notes,
         };
         Ok(Group { state: Mutex::new(state), kind, ranks })
@@ -261,7 +262,7 @@ impl Drop for Group {
 
 /// The ranks that have connected so far.
 struct Arrivals {
-    came: Vec<Option<Peer>>,
+    connected: Vec<Option<Peer>>,
     notes: Vec<String>,
 }
 
@@ -272,7 +273,7 @@ impl Arrivals {
             Event::Arrived(arrived) => {
                 let (hello, wire) = *arrived;
                 let peer = Peer::new(hello, wire);
-                let Some(place) = self.came.get_mut(peer.hello.rank as usize) else {
+                let Some(place) = self.connected.get_mut(peer.hello.rank as usize) else {
                     return Ok(());
                 };
                 if let Some(first) = place {
@@ -285,27 +286,27 @@ impl Arrivals {
                 Ok(())
             }
             Event::Gone(rank) => {
-                let peer = self.came.get(rank as usize).and_then(Option::as_ref);
+                let peer = self.connected.get(rank as usize).and_then(Option::as_ref);
                 let name = peer.map_or_else(|| format!("rank {rank}"), Peer::name);
                 Err(format!("{name} ended before all ranks had connected"))
             }
-            Event::Obituary(hello) => {
+            Event::WorkerEnded(hello) => {
                 Err(format!("rank {} on {}: {}", hello.rank, hello.host, hello.text))
             }
-            Event::TurnedAway(why) => match why.strip_prefix(acceptor::MISFIT) {
+            Event::Rejected(why) => match why.strip_prefix(acceptor::MISFIT) {
                 Some(misfit) => Err(misfit.to_string()),
                 None => {
                     self.notes.push(why);
                     Ok(())
                 }
             },
-            Event::Heard(..) => Ok(()),
+            Event::Received(..) => Ok(()),
         }
     }
 
     /// Aborts the ranks that have connected.
-    fn dismiss(&self, why: &str) {
-        for peer in self.came.iter().flatten() {
+    fn abort(&self, why: &str) {
+        for peer in self.connected.iter().flatten() {
             // A rank that is gone need not be aborted.
             let _ = peer.wire.send(&ToRank::Abort { why: why.to_string() });
             peer.wire.shut();
@@ -315,16 +316,16 @@ impl Arrivals {
 
 fn twice(first: &Peer, second: &Peer) -> String {
     format!(
-        "rank {} came twice: process {} on {} and process {} on {}; does every process get a number of its own, and \
+        "rank {} connected twice: process {} on {} and process {} on {}; does every process get its own rank, and \
          does another run use the same FSDYNO_RUN?",
         first.hello.rank, first.hello.pid, first.hello.host, second.hello.pid, second.hello.host
     )
 }
 
-fn missing(came: &[Option<Peer>], waited: Duration, notes: &[String]) -> String {
+fn missing(connected: &[Option<Peer>], waited: Duration, notes: &[String]) -> String {
     const SHOWN: usize = 8;
     let absent: Vec<String> = (0..)
-        .zip(came)
+        .zip(connected)
         .filter(|(_, peer)| peer.is_none())
         .map(|(rank, _): (u32, _)| rank.to_string())
         .collect();
@@ -332,10 +333,10 @@ fn missing(came: &[Option<Peer>], waited: Duration, notes: &[String]) -> String 
     let more = if more > 0 { format!(" and {more} more") } else { String::new() };
     let notes = notes.last().map(|note| format!("; {note}")).unwrap_or_default();
     format!(
-        "{} of {} did not come within {} s: {}{more}; were they started, and can they reach this host by \
+        "{} of {} did not connect within {} s: {}{more}; were they started, and can they reach this host by \
          TCP?{notes}",
         absent.len(),
-        counted(came.len(), "rank"),
+        counted(connected.len(), "rank"),
         waited.as_secs(),
         absent[..absent.len().min(SHOWN)].join(", ")
     )
@@ -374,13 +375,13 @@ mod tests {
     }
 
     #[test]
-    fn ranks_that_do_not_come_are_named_with_the_strangers_that_came_instead() {
+    fn missing_ranks_are_named_with_the_strangers_that_connected_instead() {
         let (secret, (listener, at)) = (Secret::draw().unwrap(), listener());
         let other = Secret::draw().unwrap();
-        let known = secret.clone();
+        let worker_secret = secret.clone();
         let caller = std::thread::spawn(move || {
             let stranger = join(at, &other, 1, "1").is_err();
-            (stranger, join(at, &known, 0, "1"))
+            (stranger, join(at, &worker_secret, 0, "1"))
         });
         let error = gather(listener, &secret, 1500).unwrap_err().to_string();
         assert!(error.contains("1 of 2 ranks") && error.contains(": 1;"), "{error}");
@@ -392,8 +393,8 @@ mod tests {
     #[test]
     fn another_version_ends_the_run_before_it_begins() {
         let (secret, (listener, at)) = (Secret::draw().unwrap(), listener());
-        let known = secret.clone();
-        let caller = std::thread::spawn(move || join(at, &known, 1, "2").is_err());
+        let worker_secret = secret.clone();
+        let caller = std::thread::spawn(move || join(at, &worker_secret, 1, "2").is_err());
         let error = gather(listener, &secret, 60_000).unwrap_err().to_string();
         assert!(error.contains("rank 1 on a has fsdyno 2 and rank 0 has 1"), "{error}");
         assert!(caller.join().unwrap());
@@ -402,11 +403,11 @@ mod tests {
     #[test]
     fn a_rank_of_another_number_of_ranks_ends_the_run_before_it_begins() {
         let (secret, (listener, at)) = (Secret::draw().unwrap(), listener());
-        let known = secret.clone();
+        let worker_secret = secret.clone();
         let caller = std::thread::spawn(move || {
             let version = "1".to_string();
             let hello = Hello { rank: 2, ranks: 3, version, host: "a".into(), ..Hello::default() };
-            call(TcpStream::connect(at).unwrap(), &known, &hello).is_err()
+            call(TcpStream::connect(at).unwrap(), &worker_secret, &hello).is_err()
         });
         let error = gather(listener, &secret, 60_000).unwrap_err().to_string();
         assert!(error.contains("rank 2 on a was started as one of 3 ranks"), "{error}");
@@ -420,8 +421,8 @@ mod tests {
     #[test]
     fn a_rank_that_ends_early_is_named() {
         let (secret, (listener, at)) = (Secret::draw().unwrap(), listener());
-        let known = secret.clone();
-        let caller = std::thread::spawn(move || drop(join(at, &known, 1, "1")));
+        let worker_secret = secret.clone();
+        let caller = std::thread::spawn(move || drop(join(at, &worker_secret, 1, "1")));
         let error = gather(listener, &secret, 60_000).unwrap_err().to_string();
         assert!(error.contains("rank 1 on a") && error.contains("ended before"), "{error}");
         caller.join().unwrap();

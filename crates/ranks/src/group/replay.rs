@@ -126,11 +126,11 @@ mod tests {
 
     #[test]
     fn a_note_of_several_ranks_is_written_once_with_their_numbers() {
-        let of = |notes: &[&str]| {
+        let replayed = |notes: &[&str]| {
             let notes = notes.iter().map(ToString::to_string).collect();
             Replayed { notes, ..Replayed::default() }
         };
-        let (same, other) = (of(&["equal"]), of(&["equal", "3 reads differ"]));
+        let (same, other) = (replayed(&["equal"]), replayed(&["equal", "3 reads differ"]));
         assert_eq!(
             notes(&[&same, &other, &other]),
             ["each of 3 ranks: equal", "ranks 1, 2: 3 reads differ"]
@@ -138,7 +138,7 @@ mod tests {
         assert_eq!(notes(&[&same]), ["rank 0: equal"]);
         assert_eq!(which(&[0, 1, 2, 3, 4, 6], 9), "ranks 0, 1, 2, 3 and 2 more");
         let many: Vec<String> = (0..30).map(|it| it.to_string()).collect();
-        let many = of(&many.iter().map(String::as_str).collect::<Vec<_>>());
+        let many = replayed(&many.iter().map(String::as_str).collect::<Vec<_>>());
         let notes = notes(&[&many]);
         assert_eq!(
             (notes.len(), notes[20].as_str()),

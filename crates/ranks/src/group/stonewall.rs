@@ -50,20 +50,21 @@ impl StonewallShares {
 
     /// Returns true if all shares of a rank have stopped and wait for other ranks.
     pub(super) fn holds(&self, rank: usize) -> bool {
-        let mut own = self.stopped.chunks(self.threads.0.max(1) as usize).skip(rank);
-        let all = own.next().is_some_and(|own| own.iter().all(Option::is_some));
+        let mut shares = self.stopped.chunks(self.threads.0.max(1) as usize).skip(rank);
+        let all = shares.next().is_some_and(|shares| shares.iter().all(Option::is_some));
         self.goal.is_none() && all
     }
 
     /// Adds the stonewall to a phase in which the shares have done `all` items in total.
     pub(super) fn add_to(&self, phase: &mut RanksPhase, all: u64) {
-        let each = |own: &[Option<(u64, Nanos)>]| own.iter().flatten().copied().collect::<Vec<_>>();
+        let each =
+            |shares: &[Option<(u64, Nanos)>]| shares.iter().flatten().copied().collect::<Vec<_>>();
         let ranks = self.stopped.chunks(self.threads.0.max(1) as usize);
         let mut reached_ns = Nanos(0);
-        for (rank, own) in phase.ranks.iter_mut().zip(ranks) {
-            let own = each(own);
-            rank.stonewall_items = Some(own.iter().map(|(items, _)| items).sum());
-            let last = own.iter().map(|(_, at)| *at).max().unwrap_or_default();
+        for (rank, shares) in phase.ranks.iter_mut().zip(ranks) {
+            let shares = each(shares);
+            rank.stonewall_items = Some(shares.iter().map(|(items, _)| items).sum());
+            let last = shares.iter().map(|(_, at)| *at).max().unwrap_or_default();
             reached_ns = reached_ns.max(rank.started_ns + last);
         }
         let done = each(&self.stopped);
@@ -105,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn all_go_on_to_the_largest_number_when_the_last_has_stopped() {
+    fn all_continue_to_the_largest_number_when_the_last_has_stopped() {
         let mut stonewall = StonewallShares::new(Nanos(100), (2, 2), false, "files");
         assert_eq!(stonewall.take(stopped(0, 7)), None);
         assert!(!stonewall.holds(0));

@@ -43,7 +43,7 @@ impl State {
         let job = trial.job;
         let plan = job.plan.shared_by().cloned();
         let plan = plan.ok_or_else(|| died("the plan is not one of several ranks"))?;
-        let input = trial.input.as_ref().map(|given| given.input.clone());
+        let input = trial.input.as_ref().map(|input| input.input.clone());
         let setting = Setting { seed: job.seed, input };
         let work = workloads::find(&job.plan.workload.name)
             .map_err(died)?
@@ -88,7 +88,7 @@ impl State {
         self.progress.phases = course.phases.len() as u64;
         self.stage(Stage::Preparing);
         if let Some(input) = &course.trial.input {
-            self.give_input(input, watch)?;
+            self.send_input(input, watch)?;
             course.deadline = Instant::now() + Duration::from_nanos(course.trial.job.deadline.0);
         }
         let (job, folder) = (course.trial.job.clone(), course.trial.folder.clone());
@@ -130,10 +130,10 @@ impl State {
     fn members(&mut self, course: &mut Course<'_>, prepared: &[(Nanos, u64)]) {
         let mut clients: Vec<(String, u64)> = Vec::new();
         for (peer, (found, device)) in self.peers.iter_mut().zip(prepared) {
-            let own = (peer.hello.host.clone(), *device);
-            let client = clients.iter().position(|one| *one == own).unwrap_or(clients.len());
+            let key = (peer.hello.host.clone(), *device);
+            let client = clients.iter().position(|one| *one == key).unwrap_or(clients.len());
             if client == clients.len() {
-                clients.push(own);
+                clients.push(key);
             }
             peer.client = client as u32;
             course.ranks.members.push(Member {
@@ -311,8 +311,8 @@ impl State {
     ) -> Result<(), GroupError> {
         let spec = course.phases[index];
         let clocks: Vec<Clock> = self.peers.iter().map(|peer| peer.clock).collect();
-        let of = PhaseOfRanks { name: spec.name, done, clocks: &clocks, synced };
-        let (mut phase, mut ranks, series) = merge(&of);
+        let reports = PhaseOfRanks { name: spec.name, done, clocks: &clocks, synced };
+        let (mut phase, mut ranks, series) = merge(&reports);
         if let Some(stonewall) = self.stonewall.take() {
             stonewall.add_to(&mut ranks, done.iter().flat_map(|one| &one.done).sum());
         }

@@ -129,13 +129,13 @@ mod tests {
 
     #[test]
     fn a_tree_is_read_by_another_client_where_there_is_one() {
-        let of = |clients: &[u32]| -> Vec<usize> {
+        let readers_of = |clients: &[u32]| -> Vec<usize> {
             (0..clients.len()).map(|rank| other_of(clients, rank)).collect()
         };
-        assert_eq!(of(&[0, 0, 1, 1]), [2, 3, 0, 1]);
-        assert_eq!(of(&[0, 1, 0, 1]), [3, 0, 1, 2]);
-        assert_eq!(of(&[0, 0, 0]), [1, 2, 0]);
-        assert_eq!(of(&[0]), [0]);
-        assert_eq!(of(&[0, 0, 1]), [2, 2, 0]);
+        assert_eq!(readers_of(&[0, 0, 1, 1]), [2, 3, 0, 1]);
+        assert_eq!(readers_of(&[0, 1, 0, 1]), [3, 0, 1, 2]);
+        assert_eq!(readers_of(&[0, 0, 0]), [1, 2, 0]);
+        assert_eq!(readers_of(&[0]), [0]);
+        assert_eq!(readers_of(&[0, 0, 1]), [2, 2, 0]);
     }
 }

@@ -9,7 +9,7 @@ use fsdyno_record::Bytes;
 use fsdyno_record::canonical::Hash;
 use fsdyno_workload::Input;
 
-use super::Trouble;
+use super::WorkerError;
 use super::link::Link;
 use crate::input::{Offer, Place, home};
 use crate::messages::FromRank;
@@ -31,16 +31,16 @@ struct HeldInput {
 impl HeldInputs {
     /// Returns the file with this SHA-256.
     pub(super) fn find(&self, sha256: &str) -> Option<Input> {
-        self.held(sha256).map(|held| held.input.clone())
+        self.entry(sha256).map(|held| held.input.clone())
     }
 
-    fn held(&self, sha256: &str) -> Option<&HeldInput> {
+    fn entry(&self, sha256: &str) -> Option<&HeldInput> {
         self.0.iter().find(|held| held.sha256 == sha256)
     }
 
     /// Obtains an input file as rank 0 offers it.
-    pub(super) fn take(&mut self, offer: &Offer, link: &Link) -> Result<FromRank, Trouble> {
-        if let Some(held) = self.held(&offer.sha256) {
+    pub(super) fn take(&mut self, offer: &Offer, link: &Link) -> Result<FromRank, WorkerError> {
+        if let Some(held) = self.entry(&offer.sha256) {
             return Ok(FromRank::HasInput { place: Place::of(&held.file) });
         }
         let held = match opened(offer, link) {
@@ -61,39 +61,39 @@ fn opened(offer: &Offer, link: &Link) -> Option<HeldInput> {
     // Beyond the end of a shorter file its mapping could not be read.
     let metadata = file.metadata().ok();
     metadata.filter(|metadata| metadata.is_file() && metadata.len() >= offer.bytes)?;
-    held(file, offer, link).ok()
+    verified(file, offer, link).ok()
 }
 
 /// Receives the file from rank 0.
-fn received(offer: &Offer, link: &Link) -> Result<HeldInput, Trouble> {
+fn received(offer: &Offer, link: &Link) -> Result<HeldInput, WorkerError> {
     let folder = std::env::temp_dir();
-    let no_room = |error: std::io::Error| {
-        Trouble::plain(format!(
+    let cannot_store = |error: std::io::Error| {
+        WorkerError::plain(format!(
             "the input file cannot be stored in '{}': {error}; TMPDIR names another folder",
             folder.display()
         ))
     };
-    let mut file = tempfile::tempfile().map_err(no_room)?;
-    room_for(offer.bytes, &file, &folder).map_err(Trouble::plain)?;
+    let mut file = tempfile::tempfile().map_err(cannot_store)?;
+    check_space(offer.bytes, &file, &folder).map_err(WorkerError::plain)?;
     let mut length = 0;
     while length < offer.bytes {
         let bytes = link.fetch(length)?;
         length += bytes.len() as u64;
         if bytes.is_empty() || length > offer.bytes {
-            return Err(Trouble::plain(format!(
+            return Err(WorkerError::plain(format!(
                 "the input file has {length} B, not {} B",
                 offer.bytes
             )));
         }
-        file.write_all(&bytes).map_err(no_room)?;
+        file.write_all(&bytes).map_err(cannot_store)?;
         link.add_read(1);
     }
-    file.rewind().map_err(no_room)?;
-    held(file, offer, link)
+    file.rewind().map_err(cannot_store)?;
+    verified(file, offer, link)
 }
 
 /// Checks that a file of this size leaves a tenth of the free space.
-fn room_for(bytes: u64, file: &File, folder: &Path) -> Result<(), String> {
+fn check_space(bytes: u64, file: &File, folder: &Path) -> Result<(), String> {
     let space = rustix::fs::fstatvfs(file).map_err(|error| format!("statfs: {error}"))?;
     let free = space.f_bavail.saturating_mul(space.f_frsize);
     match bytes <= free / 10 * 9 {
@@ -108,15 +108,16 @@ fn room_for(bytes: u64, file: &File, folder: &Path) -> Result<(), String> {
 }
 
 /// Maps a file that begins with the bytes of the input file, and compares their hash.
-fn held(file: File, offer: &Offer, link: &Link) -> Result<HeldInput, Trouble> {
-    let length = usize::try_from(offer.bytes).map_err(|error| Trouble::plain(error.to_string()))?;
+fn verified(file: File, offer: &Offer, link: &Link) -> Result<HeldInput, WorkerError> {
+    let length =
+        usize::try_from(offer.bytes).map_err(|error| WorkerError::plain(error.to_string()))?;
     let mapped = Mapped::new(&file, length)
-        .map_err(|error| Trouble::plain(format!("map the input file: {error}")))?;
+        .map_err(|error| WorkerError::plain(format!("map the input file: {error}")))?;
     let input = Input::new(mapped);
     let mut hash = Hash::default();
     for part in input.bytes().chunks(PART) {
         if link.is_stopped() {
-            return Err(Trouble::stopped());
+            return Err(WorkerError::stopped());
         }
         hash.update(part);
         link.add_read(1);
@@ -124,8 +125,8 @@ fn held(file: File, offer: &Offer, link: &Link) -> Result<HeldInput, Trouble> {
     let found = hash.hex();
     match found == offer.sha256 {
         true => Ok(HeldInput { sha256: found, input, file }),
-        false => Err(Trouble::plain(format!(
-            "the input file has the SHA-256 {found} here, and {} at rank 0; nothing was done with it",
+        false => Err(WorkerError::plain(format!(
+            "the input file has the SHA-256 {found} here, and {} at rank 0; it is not used",
             offer.sha256
         ))),
     }

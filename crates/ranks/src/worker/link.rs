@@ -12,7 +12,7 @@ use fsdyno_engine::progress::{Halt, PhaseProgress, RemoteRanks};
 use fsdyno_record::Nanos;
 use fsdyno_workload::ProgressPoint;
 
-use super::Trouble;
+use super::WorkerError;
 use crate::messages::{FromRank, Goal, Point, ToRank};
 use crate::wire::{Wire, WireReader};
 
@@ -20,7 +20,7 @@ use crate::wire::{Wire, WireReader};
 const BEAT: Duration = Duration::from_millis(500);
 
 /// The exit code of a worker that ended by order of rank 0.
-pub(crate) const DISMISSED: i32 = 5;
+pub(crate) const ENDED_BY_ORDER: i32 = 5;
 
 /// The exit code of a worker whose connection with rank 0 ended without an order to end. The last line of its standard
 /// error is the name of the trial's directory.
@@ -112,7 +112,7 @@ impl RemoteRanks for State {
 
 impl Link {
     /// Starts the threads; orders for the worker's main thread go to `orders`.
-    pub(crate) fn start(wire: Wire, ear: WireReader, orders: Sender<ToRank>) -> Link {
+    pub(crate) fn start(wire: Wire, reader: WireReader, orders: Sender<ToRank>) -> Link {
         let state = Arc::new(State {
             wire: wire.clone(),
             phase: Mutex::default(),
@@ -122,7 +122,7 @@ impl Link {
         });
         let (listening, beating) = (Arc::clone(&state), Arc::clone(&state));
         let (part, parts) = mpsc::channel();
-        std::thread::spawn(move || listen(&listening, ear, &orders, &part));
+        std::thread::spawn(move || listen(&listening, reader, &orders, &part));
         std::thread::spawn(move || beat(&beating));
         Link { wire, state, parts }
     }
@@ -174,7 +174,7 @@ impl Link {
     ///
     /// # Errors
     /// The worker must stop.
-    pub(super) fn fetch(&self, from: u64) -> Result<Vec<u8>, Trouble> {
+    pub(super) fn fetch(&self, from: u64) -> Result<Vec<u8>, WorkerError> {
         // If the connection is broken, the listening thread ends this process.
         let _ = self.wire.send(&FromRank::WantInput { from });
         while !self.is_stopped() {
@@ -185,7 +185,7 @@ impl Link {
                 Err(RecvTimeoutError::Disconnected) => break,
             }
         }
-        Err(Trouble::stopped())
+        Err(WorkerError::stopped())
     }
 
     /// Counts entries that verification has read.
@@ -196,12 +196,12 @@ impl Link {
 
 fn listen(
     state: &Arc<State>,
-    mut ear: WireReader,
+    mut reader: WireReader,
     orders: &Sender<ToRank>,
     parts: &Sender<(u64, Vec<u8>)>,
 ) {
     loop {
-        let Ok(order) = ear.hear::<ToRank>() else { end_alone(state) };
+        let Ok(order) = reader.receive::<ToRank>() else { end_alone(state) };
         match order {
             // Answered immediately: it measures the clock.
             ToRank::Ping => drop(state.wire.send(&FromRank::Pong { now: clock::now() })),
@@ -222,11 +222,11 @@ fn listen(
                 state.changed.notify_all();
             }
             ToRank::Chunk { from, length } => {
-                let Ok(part) = ear.hear_bytes(length) else { end_alone(state) };
+                let Ok(part) = reader.receive_bytes(length) else { end_alone(state) };
                 // A worker that was stopped meanwhile does not wait for it.
                 let _ = parts.send((from, part));
             }
-            ToRank::Abort { why: _ } => std::process::exit(DISMISSED),
+            ToRank::Abort { why: _ } => std::process::exit(ENDED_BY_ORDER),
             order => {
                 if matches!(order, ToRank::Arm { .. } | ToRank::Prefill | ToRank::Input(_)) {
                     *state.lock() = Phase::default();

@@ -20,7 +20,7 @@ use crate::messages::{FromRank, Seen, ToRank};
 use crate::wire::{self, Hello, Rejection};
 use input::HeldInputs;
 use link::Link;
-pub(crate) use link::{DISMISSED, ORPHANED};
+pub(crate) use link::{ENDED_BY_ORDER, ORPHANED};
 use trial::Trial;
 
 /// The parameters of a worker, which its parent passes through its standard input.
@@ -46,7 +46,7 @@ fn end_with_input() {
     std::thread::spawn(|| {
         // An error counts as an end.
         let _ = std::io::copy(&mut std::io::stdin(), &mut std::io::sink());
-        std::process::exit(DISMISSED);
+        std::process::exit(ENDED_BY_ORDER);
     });
 }
 
@@ -71,16 +71,16 @@ pub fn work(join: &Join, version: &str) -> Result<(), String> {
         clock: crate::clocks::identity(),
         ..Hello::default()
     };
-    let (wire, ear) = connect(&meeting, &hello, Duration::from_secs(join.patience))?;
+    let (wire, reader) = connect(&meeting, &hello, Duration::from_secs(join.patience))?;
     // The workload alone determines modes, not the umask of the caller's shell.
     rustix::process::umask(rustix::fs::Mode::empty());
-    serve(join, wire, ear)
+    serve(join, wire, reader)
 }
 
 /// Carries out the orders of rank 0 until it ends the run.
-pub(crate) fn serve(join: &Join, wire: wire::Wire, ear: wire::WireReader) -> Result<(), String> {
+pub(crate) fn serve(join: &Join, wire: wire::Wire, reader: wire::WireReader) -> Result<(), String> {
     let (sender, orders) = mpsc::channel();
-    let link = Link::start(wire, ear, sender);
+    let link = Link::start(wire, reader, sender);
     let (mut trial, mut inputs): (Option<Trial>, HeldInputs) = Default::default();
     while let Ok(order) = orders.recv() {
         let answer = match order {
@@ -97,12 +97,12 @@ pub(crate) fn serve(join: &Join, wire: wire::Wire, ear: wire::WireReader) -> Res
             }
             ToRank::End => return Ok(()),
             order => match &mut trial {
-                Some(trial) => obey(trial, order, &link),
-                None => Err(Trouble::plain("rank 0 gave an order before a trial")),
+                Some(trial) => execute(trial, order, &link),
+                None => Err(WorkerError::plain("rank 0 gave an order before a trial")),
             },
         };
         let answer =
-            answer.unwrap_or_else(|Trouble { why, stopped }| FromRank::Failed { why, stopped });
+            answer.unwrap_or_else(|WorkerError { why, stopped }| FromRank::Failed { why, stopped });
         if link.wire().send(&answer).is_err() {
             return Err("the connection with rank 0 is broken".into());
         }
@@ -111,7 +111,7 @@ pub(crate) fn serve(join: &Join, wire: wire::Wire, ear: wire::WireReader) -> Res
 }
 
 /// Carries out an order within a trial.
-fn obey(trial: &mut Trial, order: ToRank, link: &Link) -> Result<FromRank, Trouble> {
+fn execute(trial: &mut Trial, order: ToRank, link: &Link) -> Result<FromRank, WorkerError> {
     match order {
         ToRank::Gap { kind } => {
             let done = trial.gap(GapKind::named(&kind))?.to_string();
@@ -121,34 +121,34 @@ fn obey(trial: &mut Trial, order: ToRank, link: &Link) -> Result<FromRank, Troub
         ToRank::Arm { phase } => trial.run(phase, link).map(|done| FromRank::Done(Box::new(done))),
         ToRank::Sync => trial.sync(),
         ToRank::Verify { phase, trees, settle } => {
-            let seen: Result<Vec<Seen>, Trouble> =
+            let seen: Result<Vec<Seen>, WorkerError> =
                 trees.iter().map(|tree| trial.verify(phase, tree, settle, link)).collect();
             Ok(FromRank::Verified { seen: seen? })
         }
-        _ => Err(Trouble::plain("rank 0 gave an order that a trial does not have")),
+        _ => Err(WorkerError::plain("rank 0 gave an order that a trial does not have")),
     }
 }
 
 /// The reason why an order was not carried out.
-pub(crate) struct Trouble {
+pub(crate) struct WorkerError {
     why: String,
     stopped: bool,
 }
 
-impl Trouble {
-    fn plain(why: impl Into<String>) -> Trouble {
-        Trouble { why: why.into(), stopped: false }
+impl WorkerError {
+    fn plain(why: impl Into<String>) -> WorkerError {
+        WorkerError { why: why.into(), stopped: false }
     }
 
-    fn stopped() -> Trouble {
-        Trouble { why: "rank 0 stopped it".into(), stopped: true }
+    fn stopped() -> WorkerError {
+        WorkerError { why: "rank 0 stopped it".into(), stopped: true }
     }
 
     /// The failure of a phase.
-    fn in_phase(phase: &str, error: &PhaseError) -> Trouble {
+    fn in_phase(phase: &str, error: &PhaseError) -> WorkerError {
         let stopped = matches!(error, PhaseError::Op(failure) if failure.cause == Cause::Stopped);
         let hint = error.hint().map(|hint| format!("; {hint}")).unwrap_or_default();
-        Trouble { why: format!("phase {phase}: {error}{hint}"), stopped }
+        WorkerError { why: format!("phase {phase}: {error}{hint}"), stopped }
     }
 }
 
@@ -193,7 +193,7 @@ mod tests {
     use crate::secret::Secret;
 
     #[test]
-    fn a_rank_0_that_cannot_be_reached_is_named_with_its_port_and_what_happened() {
+    fn an_unreachable_rank_0_is_named_with_its_port_and_the_error() {
         // A port at which no process listens.
         let bound = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         let port = bound.local_addr().unwrap().port();

@@ -8,7 +8,7 @@ use fsdyno_engine::{PhaseResult, PhaseRun, ProcessShare, clock, run_threads};
 use fsdyno_record::Nanos;
 use fsdyno_workload::{ItemLimit, Share};
 
-use super::Trouble;
+use super::WorkerError;
 use super::link::Link;
 use super::stonewall::Stonewall;
 use super::trial::Trial;
@@ -21,9 +21,9 @@ impl Trial {
     }
 
     /// Runs a phase, which begins at the time that rank 0 gives.
-    pub(super) fn run(&mut self, index: usize, link: &Link) -> Result<PhaseDone, Trouble> {
+    pub(super) fn run(&mut self, index: usize, link: &Link) -> Result<PhaseDone, WorkerError> {
         let phases = self.work.phases();
-        let spec = phases.get(index).ok_or_else(|| Trouble::plain("the plan lacks this phase"))?;
+        let spec = phases.get(index).ok_or_else(|| WorkerError::plain("there is no such phase"))?;
         let share = self.plan.share_of(self.rank, index);
         let root = self.directory(self.plan.own.then_some(share))?;
         let (requested, issuer) = (self.job.plan.threads, self.job.plan.issuer);
@@ -71,7 +71,7 @@ impl Trial {
             },
             &|_| {},
         )
-        .map_err(|error| Trouble::in_phase(spec.name, &error))?;
+        .map_err(|error| WorkerError::in_phase(spec.name, &error))?;
         let (user, system) = cpu();
         let goal = limit.and_then(|_| state.wait_for_goal());
         let after = goal.and_then(|goal| self.work.after_stonewall(goal.most, goal.shares));

@@ -8,23 +8,23 @@ use fsdyno_engine::{Recorder, replayed, run_rank};
 use fsdyno_record::plan::IssuerPlan;
 use fsdyno_workload::{Differences, Prefill};
 
-use super::Trouble;
+use super::WorkerError;
 use super::link::Link;
 use super::trial::Trial;
 use crate::messages::{FromRank, Replayed};
 
 impl Trial {
     /// Makes the tree that the first phase finds, in the directory of this rank.
-    pub(super) fn prefill(&self, link: &Link) -> Result<FromRank, Trouble> {
+    pub(super) fn prefill(&self, link: &Link) -> Result<FromRank, WorkerError> {
         let Some(Prefill { mut ops, .. }) = self.work.prefill() else {
-            return Err(Trouble::plain("the workload's first phase finds no tree"));
+            return Err(WorkerError::plain("the workload's first phase finds no tree"));
         };
         let root = self.directory(self.plan.own.then_some(self.plan.share_of(self.rank, 0)))?;
         let mut issuer = SyncIssuer::new(root, Arc::clone(&self.contents));
         let (progress, mut recorder) = (Arc::new(PhaseProgress::new(1, 1)), Recorder::new());
         link.arm(&progress);
         run_rank(&progress, 0, ops.as_mut(), &mut issuer, &mut recorder, &mut |_| {})
-            .map_err(|error| Trouble::in_phase("before the first", &error.into()))?;
+            .map_err(|error| WorkerError::in_phase("before the first", &error.into()))?;
         Ok(FromRank::Prefilled { calls: recorder.counts() })
     }
 

@@ -18,7 +18,7 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use super::input::HeldInputs;
 use super::link::Link;
-use super::{Join, Trouble};
+use super::{Join, WorkerError};
 use crate::messages::{FromRank, Preparation, Seen, TreeOf};
 
 /// Pauses in milliseconds between readings of a tree that differs.
@@ -46,8 +46,10 @@ fn own_name(rank: u32) -> String {
     format!("rank-{rank:05}")
 }
 
-fn failed(what: &str) -> impl FnOnce(Errno) -> Trouble + '_ {
-    move |error| Trouble::plain(format!("{what}: {}", fsdyno_engine::Errno(error.raw_os_error())))
+fn failed(what: &str) -> impl FnOnce(Errno) -> WorkerError + '_ {
+    move |error| {
+        WorkerError::plain(format!("{what}: {}", fsdyno_engine::Errno(error.raw_os_error())))
+    }
 }
 
 impl Trial {
@@ -57,20 +59,22 @@ impl Trial {
         join: &Join,
         inputs: &HeldInputs,
         link: &Link,
-    ) -> Result<(Trial, FromRank), Trouble> {
+    ) -> Result<(Trial, FromRank), WorkerError> {
         let Preparation { job, folder } = preparation;
         let plan = job.plan.shared_by().cloned();
-        let plan = plan.ok_or_else(|| Trouble::plain("the plan is not one of several ranks"))?;
+        let plan =
+            plan.ok_or_else(|| WorkerError::plain("the plan is not one of several ranks"))?;
         let began = clock::now();
         let root = find(join, &folder, link)?;
         let found = clock::now().since(began);
         let input = job.plan.workload.input.as_ref().map(|input| inputs.find(&input.sha256));
-        let input = input.map(|held| held.ok_or_else(|| Trouble::plain(NO_INPUT))).transpose()?;
+        let input =
+            input.map(|held| held.ok_or_else(|| WorkerError::plain(NO_INPUT))).transpose()?;
         let setting = Setting { seed: job.seed, input };
         let work = workloads::find(&job.plan.workload.name)
-            .map_err(|error| Trouble::plain(error.to_string()))?
+            .map_err(|error| WorkerError::plain(error.to_string()))?
             .build(&job.plan.workload.params, &setting)
-            .map_err(|error| Trouble::plain(error.to_string()))?;
+            .map_err(|error| WorkerError::plain(error.to_string()))?;
         let (contents, slots) = contents_of(work.as_ref(), setting);
         if plan.own {
             let made = mkdirat(&root, own_name(join.rank), Mode::from_raw_mode(0o755));
@@ -94,7 +98,7 @@ impl Trial {
     }
 
     /// Opens the directory in which a phase works: the common one, or that of a rank.
-    pub(super) fn directory(&self, of: Option<u32>) -> Result<OwnedFd, Trouble> {
+    pub(super) fn directory(&self, of: Option<u32>) -> Result<OwnedFd, WorkerError> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let name = of.map_or_else(|| ".".to_string(), own_name);
         let mut opened = openat(&self.root, &name, flags, Mode::empty());
@@ -107,8 +111,8 @@ impl Trial {
         opened.map_err(failed("open the rank's directory"))
     }
 
-    pub(super) fn sync(&self) -> Result<FromRank, Trouble> {
-        let io = |error: io::Error| Trouble::plain(format!("find the device below: {error}"));
+    pub(super) fn sync(&self) -> Result<FromRank, WorkerError> {
+        let io = |error: io::Error| WorkerError::plain(format!("find the device below: {error}"));
         let mount = mount_table::mount_of_file(self.root.as_fd()).map_err(io)?;
         let mut caches =
             DeviceCaches::of_filesystem(self.root.as_fd(), mount.as_ref()).map_err(io)?;
@@ -120,7 +124,7 @@ impl Trial {
         Ok(FromRank::Synced { at, doubt })
     }
 
-    pub(super) fn gap(&self, wanted: GapKind) -> Result<&'static str, Trouble> {
+    pub(super) fn gap(&self, wanted: GapKind) -> Result<&'static str, WorkerError> {
         if matches!(wanted, GapKind::None | GapKind::BackToBack) {
             return Ok(wanted.name());
         }
@@ -139,15 +143,15 @@ impl Trial {
         tree: &TreeOf,
         settle: Nanos,
         link: &Link,
-    ) -> Result<Seen, Trouble> {
+    ) -> Result<Seen, WorkerError> {
         let begin = clock::now();
-        let read = || -> Result<_, Trouble> {
+        let read = || -> Result<_, WorkerError> {
             let root = self.directory(tree.of)?;
             let expected = match phase {
                 Some(phase) => self.work.tree_after(phase, &tree.done),
                 None => match self.work.prefill() {
                     Some(prefill) => prefill.tree,
-                    None => return Err(Trouble::plain("the first phase finds no tree")),
+                    None => return Err(WorkerError::plain("the first phase finds no tree")),
                 },
             };
             let mut before = 0;
@@ -157,7 +161,7 @@ impl Trial {
             };
             let (mode, seed) = (self.job.plan.verify, self.job.seed);
             verify(root.as_fd(), expected.as_ref(), &self.contents, mode, seed, &mut tick)
-                .map_err(|error: io::Error| Trouble::plain(format!("verify: {error}")))
+                .map_err(|error: io::Error| WorkerError::plain(format!("verify: {error}")))
         };
         let first = read()?;
         let mut seen = Seen { report: first.clone(), ..Seen::default() };
@@ -192,14 +196,14 @@ fn contents_of(
 }
 
 /// Returns the type of the file system of a directory.
-fn mounted(root: &OwnedFd) -> Result<String, Trouble> {
+fn mounted(root: &OwnedFd) -> Result<String, WorkerError> {
     let mount = mount_table::mount_of_file(root.as_fd())
-        .map_err(|error| Trouble::plain(format!("read /proc/self/mountinfo: {error}")))?;
+        .map_err(|error| WorkerError::plain(format!("read /proc/self/mountinfo: {error}")))?;
     Ok(mount.map(|mount| mount.kind).unwrap_or_default())
 }
 
 /// Opens the trial's directory, which rank 0 has just created and which this client may not see yet.
-fn find(join: &Join, folder: &str, link: &Link) -> Result<OwnedFd, Trouble> {
+fn find(join: &Join, folder: &str, link: &Link) -> Result<OwnedFd, WorkerError> {
     let path = join.on.join(folder);
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let begin = Instant::now();
@@ -208,7 +212,7 @@ fn find(join: &Join, folder: &str, link: &Link) -> Result<OwnedFd, Trouble> {
             Ok(root) => return Ok(root),
             Err(Errno::NOENT) if begin.elapsed() < CLIENT_CACHE => {}
             Err(error) => {
-                return Err(Trouble::plain(format!(
+                return Err(WorkerError::plain(format!(
                     "'{}', which rank 0 has made, cannot be opened: {}; is --on the same file system on all hosts?",
                     path.display(),
                     fsdyno_engine::Errno(error.raw_os_error())

@@ -116,8 +116,8 @@ mod tests {
         for trial in &mut trials {
             let files = if trial.plan.age().is_some() { 500 } else { 1000 } + trial.seed;
             let device = Some(fsdyno_record::Bytes(1 << 20));
-            let held = fsdyno_record::trial::Capacity { device, files, ..Default::default() };
-            trial.measured.capacity = Some(held);
+            let capacity = fsdyno_record::trial::Capacity { device, files, ..Default::default() };
+            trial.measured.capacity = Some(capacity);
         }
         let sections = view::sections(&trials, None);
         let figure = figure(&sections[0], &Looks::of(&sections[0].rows)).unwrap();

@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn long_lists_and_texts_say_what_is_omitted() {
+    fn long_lists_and_texts_name_what_is_omitted() {
         let all = lines(vec!["x".into(); 30]);
         assert_eq!((all.len(), all[MAX_SECTION_LINES].as_str()), (25, "… and 6 more."));
         assert!(text("é".repeat(1700)).ends_with("(100 more characters)"));

@@ -105,7 +105,7 @@ mod tests {
     use crate::fixture;
 
     #[test]
-    fn every_chart_is_a_file_with_a_name_of_its_own() {
+    fn every_chart_is_a_file_with_a_unique_name() {
         let trials = fixture::trials();
         let files = charts(&trials, &fixture::series(&trials), None);
         let names: Vec<&str> = files.iter().map(|file| file.name.as_str()).collect();

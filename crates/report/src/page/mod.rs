@@ -413,7 +413,7 @@ mod tests {
     }
 
     #[test]
-    fn ten_thousand_trials_have_a_page_of_a_bounded_size_that_says_what_it_omits() {
+    fn ten_thousand_trials_have_a_page_of_a_bounded_size_that_names_what_it_omits() {
         // Six times as many seeds as the fixture has.
         let mut trials = Vec::new();
         for more in 0..6 {

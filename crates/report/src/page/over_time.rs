@@ -288,7 +288,7 @@ mod tests {
     }
 
     #[test]
-    fn the_note_says_where_the_phase_ends() {
+    fn the_note_names_the_end_of_the_phase() {
         let note = |change: fn(&mut fsdyno_record::trial::Phase)| {
             let mut trials = fixture::trials();
             trials.iter_mut().flat_map(|trial| &mut trial.measured.phases).for_each(change);
@@ -327,7 +327,7 @@ mod tests {
     }
 
     #[test]
-    fn a_short_last_interval_makes_no_rate_of_its_own() {
+    fn a_short_last_interval_has_no_separate_rate() {
         let series = |length_ns| PhaseSeries {
             interval_ns: Nanos(1_000_000_000),
             length_ns,

@@ -369,7 +369,7 @@ mod tests {
     }
 
     #[test]
-    fn single_trials_are_hollow_without_an_interval_and_say_why() {
+    fn single_trials_are_hollow_without_an_interval_and_have_a_note() {
         let figure = of(&fixture::single(), None).unwrap();
         let svg = figure.chart.inline("o");
         assert_eq!(svg.matches("class=\"span").count(), 0);
@@ -378,7 +378,7 @@ mod tests {
     }
 
     #[test]
-    fn far_apart_ratios_have_a_logarithmic_axis_that_says_so() {
+    fn distant_ratios_have_a_logarithmic_axis_with_a_note() {
         let mut trials = fixture::trials();
         for phase in trials[0..9].iter_mut().flat_map(|trial| {
             let slow = trial.plan.label == "xfs";

@@ -248,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn units_have_an_axis_each_and_what_has_no_logarithm_is_not_drawn() {
+    fn each_unit_has_an_axis_and_values_without_a_logarithm_are_not_drawn() {
         let mut variant = sample::judged().variants.remove(0);
         variant.claims[0].unit = "s".into();
         variant.claims[0].published = Some(618.0);

@@ -323,7 +323,7 @@ mod tests {
     }
 
     #[test]
-    fn a_study_of_its_own_has_its_factors_as_a_picture_and_as_tables() {
+    fn an_unpublished_study_has_its_factors_as_a_picture_and_as_tables() {
         let html =
             page::study_page(&sample::factors(), &fixture::trials(), Extras::default(), None)
                 .unwrap();

@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn single_trials_have_no_whiskers_and_say_so() {
+    fn single_trials_have_no_whiskers_and_a_note() {
         let figure = of_first(&fixture::single());
         assert!(!figure.chart.inline("a").contains("whisker"));
         assert!(figure.note.contains("n = 1: no interval"), "{}", figure.note);

@@ -90,10 +90,10 @@ fn records_of_lab_and_host_and_failed_ones_fit_the_schema() {
 
 #[test]
 fn the_schema_knows_every_kind_of_op_and_no_other() {
-    let good = record(&fixture::trials()[0]);
-    let op = good["measured"]["phases"][0]["ops"].as_object().unwrap().values().next().unwrap();
+    let valid = record(&fixture::trials()[0]);
+    let op = valid["measured"]["phases"][0]["ops"].as_object().unwrap().values().next().unwrap();
     let with = |name: &str| {
-        let mut trial = good.clone();
+        let mut trial = valid.clone();
         trial["measured"]["phases"][0]["ops"][name] = op.clone();
         problems(&trial)
     };
@@ -105,17 +105,17 @@ fn the_schema_knows_every_kind_of_op_and_no_other() {
 
 #[test]
 fn a_field_that_is_unknown_or_missing_or_of_the_wrong_type_does_not_fit() {
-    let good = record(&fixture::trials()[0]);
-    let mut unknown = good.clone();
+    let valid = record(&fixture::trials()[0]);
+    let mut unknown = valid.clone();
     unknown["measured"]["phases"][0]["surprise"] = json!(1);
-    let mut missing = good.clone();
+    let mut missing = valid.clone();
     missing["measured"].as_object_mut().unwrap().remove("gaps");
-    let mut wrong = good.clone();
-    wrong["seed"] = json!("one");
-    let mut without_venue = good.clone();
+    let mut mistyped = valid.clone();
+    mistyped["seed"] = json!("one");
+    let mut without_venue = valid.clone();
     without_venue["plan"].as_object_mut().unwrap().remove("venue");
-    assert_eq!(problems(&good), Vec::<String>::new());
-    for bad in [unknown, missing, wrong, without_venue] {
+    assert_eq!(problems(&valid), Vec::<String>::new());
+    for bad in [unknown, missing, mistyped, without_venue] {
         assert_eq!(problems(&bad).len(), 1);
     }
 }
@@ -151,8 +151,8 @@ fn statistics_of_all_kinds_fit_their_schema_and_others_do_not() {
     let kernel = Some("6.1.0-44-amd64");
     let part = Part { run: "names", variant: "then", kernel, trials: &trials };
     let text = statistics::json(&[part, Part { run: "again", ..part }], None).unwrap();
-    let good = parsed(&text);
-    assert_eq!(misfits("statistics", &good), Vec::<String>::new());
+    let valid = parsed(&text);
+    assert_eq!(misfits("statistics", &valid), Vec::<String>::new());
     let empty = json!({"schema": 1, "answer": [], "rows": [{}], "exponents": [{}]});
     assert_eq!(misfits("statistics", &empty).len(), 31 + 13);
     for (pointer, value) in [
@@ -165,13 +165,13 @@ fn statistics_of_all_kinds_fit_their_schema_and_others_do_not() {
         ("/exponents/0/points", json!(0)),
         ("/schema", json!(2)),
     ] {
-        assert!(!misfits("statistics", &changed(&good, pointer, value)).is_empty(), "{pointer}");
+        assert!(!misfits("statistics", &changed(&valid, pointer, value)).is_empty(), "{pointer}");
     }
 }
 
 /// A document with another value at a place; its last name may be new.
-fn changed(good: &Value, pointer: &str, value: Value) -> Value {
-    let mut bad = good.clone();
+fn changed(valid: &Value, pointer: &str, value: Value) -> Value {
+    let mut bad = valid.clone();
     let (parent, name) = pointer.rsplit_once('/').unwrap();
     bad.pointer_mut(parent).unwrap()[name] = value;
     bad
@@ -185,8 +185,8 @@ fn comparisons_of_all_kinds_fit_their_schema_and_others_do_not() {
             let options = CompareOptions { metric, threshold: 0.03 };
             let compared = compare::compare(&fixture::with_failures(), &new, options);
             let Ok(compared) = compared else { continue };
-            let good = parsed(&Format::Json.write(&compared, Style::default()).unwrap());
-            assert_eq!(misfits("compare", &good), Vec::<String>::new());
+            let valid = parsed(&Format::Json.write(&compared, Style::default()).unwrap());
+            assert_eq!(misfits("compare", &valid), Vec::<String>::new());
             rows += compared.rows.len();
             unfinished += compared.unfinished.len();
             for (pointer, value) in [
@@ -198,7 +198,7 @@ fn comparisons_of_all_kinds_fit_their_schema_and_others_do_not() {
                 ("/metric", json!("room")),
             ] {
                 assert!(
-                    !misfits("compare", &changed(&good, pointer, value)).is_empty(),
+                    !misfits("compare", &changed(&valid, pointer, value)).is_empty(),
                     "{pointer}"
                 );
             }
@@ -237,8 +237,8 @@ fn phases_over_time_fit_their_schema_and_others_do_not() {
     };
     let (lab, host) = (value(&fixture::trials()[0]), value(&fixture::on_a_host()[0]));
     assert!(lab["lab_id"].is_string() && host["lab_id"].is_null());
-    for good in [&lab, &host] {
-        assert_eq!(misfits("series", good), Vec::<String>::new());
+    for valid in [&lab, &host] {
+        assert_eq!(misfits("series", valid), Vec::<String>::new());
     }
     for (key, value) in [
         ("surprise", json!(1)),

@@ -20,12 +20,12 @@ fn markdown(judged: &Judged) -> String {
 }
 
 #[test]
-fn the_end_of_a_study_on_a_terminal() {
+fn the_summary_of_a_study_on_a_terminal() {
     insta::assert_snapshot!(text(&sample::judged(), Style::default()));
 }
 
 #[test]
-fn the_end_of_a_study_as_markdown() {
+fn the_summary_of_a_study_as_markdown() {
     insta::assert_snapshot!(markdown(&sample::judged()));
 }
 
@@ -94,25 +94,25 @@ fn json_fits_its_published_schema_which_knows_every_verdict_and_no_other() {
         crate::schemas::ALL.iter().find(|schema| schema.name == "judged").unwrap().schema();
     assert!(jsonschema::meta::is_valid(&schema));
     let validator = jsonschema::draft202012::new(&schema).unwrap();
-    let good: serde_json::Value =
+    let valid: serde_json::Value =
         serde_json::from_str(&json(&sample::judged(), extras()).unwrap()).unwrap();
-    let problems: Vec<String> = validator.iter_errors(&good).map(|e| e.to_string()).collect();
+    let problems: Vec<String> = validator.iter_errors(&valid).map(|e| e.to_string()).collect();
     assert_eq!(problems, Vec::<String>::new());
     let with = |verdict: &str| {
-        let mut json = good.clone();
+        let mut json = valid.clone();
         json["variants"][0]["claims"][0]["verdict"] = verdict.into();
         validator.is_valid(&json)
     };
     assert!(Verdict::ALL.iter().all(|verdict| with(verdict.word())) && !with("unknown verdict"));
-    let mut unknown = good.clone();
+    let mut unknown = valid.clone();
     unknown["surprise"] = 1.into();
-    let mut missing = good.clone();
+    let mut missing = valid.clone();
     missing["variants"][0]["claims"][0].as_object_mut().unwrap().remove("p");
     assert!(!validator.is_valid(&unknown) && !validator.is_valid(&missing));
 }
 
 #[test]
-fn words_of_a_verdict_agree_with_their_number_and_colour_only_repeats_them() {
+fn words_of_a_verdict_agree_with_their_number_and_colour_adds_nothing() {
     assert_eq!(Verdict::StillHolds.words(1), "still holds");
     assert_eq!(Verdict::NoLongerHolds.words(0), "no longer hold");
     assert_eq!(Verdict::Undecided.words(7), "undecided");

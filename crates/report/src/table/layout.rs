@@ -165,7 +165,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_long_name_is_broken_behind_its_commas_and_loses_nothing() {
+    fn a_long_name_is_broken_after_its_commas_and_loses_nothing() {
         let name = "ext4, RAID 5x3, file system of 8 GiB, 6.12";
         assert_eq!(wrap_name(name, 24), ["ext4, RAID 5x3,", "  file system of 8 GiB,", "  6.12"]);
         assert_eq!(wrap_name(name, 80), [name]);

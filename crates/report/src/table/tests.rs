@@ -71,7 +71,7 @@ fn text_is_aligned_and_an_empty_column_takes_no_space() {
 }
 
 #[test]
-fn a_narrow_text_omits_columns_and_says_so() {
+fn a_narrow_text_omits_columns_and_names_them() {
     let text = written(Format::Text, 12);
     assert!(text.contains("\nname\na|<b>\nlong, name\n    ODD\n"), "{text}");
     assert!(text.contains("columns\n  omitted to\n  fit the\n  width: n\n"), "{text}");

@@ -11,7 +11,7 @@ fn text(trials: &[Trial], width: usize) -> String {
 }
 
 #[test]
-fn a_wide_terminal_sees_every_column() {
+fn a_wide_terminal_shows_every_column() {
     insta::assert_snapshot!(text(&fixture::trials(), 120));
 }
 
@@ -21,7 +21,7 @@ fn failed_and_skipped_trials_are_listed_with_their_reasons() {
 }
 
 #[test]
-fn a_directory_on_a_host_has_no_durable_time_and_says_so() {
+fn a_directory_on_a_host_has_no_durable_time_and_a_note() {
     insta::assert_snapshot!(text(&fixture::on_a_host(), 100));
 }
 
@@ -136,13 +136,13 @@ fn columns_of_one_workload_displace_none_of_another() {
     };
     let mut trials = fixture::trials();
     let alone = heads(&text(&trials, 100), "dirops create");
-    let held = fsdyno_record::trial::Capacity {
+    let capacity = fsdyno_record::trial::Capacity {
         device: Some(fsdyno_record::Bytes(1 << 30)),
         files: 1_234_567,
         ..Default::default()
     };
     for trial in trials.iter_mut().filter(|trial| trial.plan.workload.name == "tarball") {
-        trial.measured.capacity = Some(held);
+        trial.measured.capacity = Some(capacity);
     }
     let both = text(&trials, 100);
     assert_eq!(heads(&both, "dirops create"), alone, "{both}");

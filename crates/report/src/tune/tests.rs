@@ -85,7 +85,7 @@ fn the_front_has_what_no_other_candidate_dominates() {
 }
 
 #[test]
-fn a_result_says_what_to_do_what_it_is_worth_and_what_does_nothing() {
+fn a_result_has_the_recommendation_its_gain_and_the_options_without_effect() {
     let text = text(&sample());
     for part in [
         "journal=fast_commit changes the time of the default by -30 % (95 % interval -31 % to -29 %, n = 5)",
@@ -99,7 +99,7 @@ fn a_result_says_what_to_do_what_it_is_worth_and_what_does_nothing() {
 }
 
 #[test]
-fn what_is_not_confirmed_is_not_recommended() {
+fn an_unconfirmed_candidate_is_not_recommended() {
     let mut tuned = sample();
     tuned.filesystems[0].unconfirmed = Some("journal=fast_commit".into());
     assert!(

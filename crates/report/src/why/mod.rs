@@ -143,7 +143,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn a_hostile_label_stays_a_label() {
+    fn a_hostile_label_is_escaped() {
         for format in [Format::Text, Format::Markdown, Format::Csv] {
             assert!(!shown(format, 100).contains('\u{1b}'), "{format:?}");
         }

@@ -386,7 +386,7 @@ fn each_stands_for_a_run_of_every_value_and_factors_name_the_group() {
 }
 
 #[test]
-fn a_wrong_group_or_table_of_factors_is_refused_where_it_stands() {
+fn a_wrong_group_or_table_of_factors_is_refused_at_its_position() {
     for (from, to, expected) in [
         ("each = {", "machine = \"pi-2024\"\neach = {", "has 'machine' twice"),
         ("each = { machine", "each = { machin", "has no 'machin'"),

@@ -98,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn a_byte_order_mark_moves_no_position_and_allows_a_scale() {
+    fn a_byte_order_mark_changes_no_position_and_allows_a_scale() {
         let marked = format!("\u{feff}{EXAMPLE}");
         StudyFile::parse("my.toml", &marked).unwrap();
         let message = |text: &str| StudyFile::parse("my.toml", text).unwrap_err().to_string();

@@ -1,4 +1,4 @@
-#![allow(clippy::unwrap_used, reason = "a test ends where something is not as it should be")]
+#![allow(clippy::unwrap_used, reason = "a test panics if a result is not as expected")]
 
 use fsdyno_record::trial::{Outcome, trial_id};
 use fsdyno_record::{Nanos, Trial};
@@ -101,7 +101,7 @@ fn written(judged: &Judged) -> String {
 }
 
 #[test]
-fn the_records_alone_decide_whether_a_ratio_holds_fails_is_reversed_or_stays_open() {
+fn the_records_alone_decide_whether_a_ratio_holds_fails_is_reversed_or_is_undecided() {
     let more = ratio("xfs", "ext4", "more_than = 1.3");
     let verdict = |seconds: &[f64]| one(&more, &[("ext4", TEN), ("xfs", seconds)]).verdict;
     assert_eq!(verdict(FIFTEEN), Verdict::StillHolds);
@@ -455,21 +455,21 @@ fn claims_near_their_bounds_with_few_seeds_need_more_of_their_own_rows() {
     let text = claim("C1", &ratio("xfs", "ext4", "more_than = 1.3"))
         + &claim("C2", &ratio("far", "ext4", "more_than = 1.3"));
     let file = study(&text);
-    let wants = |xfs: &[f64]| {
+    let shortages = |xfs: &[f64]| {
         let trials = trials(&[("ext4", &TEN[..xfs.len()]), ("xfs", xfs), ("far", &[40.0])]);
         seed_shortages(&file, &then(trials))
     };
-    let found = wants(&[15.5]);
+    let found = shortages(&[15.5]);
     assert_eq!(found.len(), 1, "{found:?}");
     assert_eq!((found[0].run.as_str(), found[0].variant), ("files", Variant::Historical));
     assert_eq!(found[0].rows.iter().collect::<Vec<_>>(), ["ext4", "xfs"]);
     assert_eq!(found[0].claims.iter().collect::<Vec<_>>(), ["C1"]);
     // 1.56 is 1.3 times 1.2, and 1.083 is 1.3 divided by 1.2.
-    assert_eq!(wants(&[15.7]), []);
-    assert_eq!(wants(&[10.7]), []);
-    assert_eq!(wants(&[10.9]).len(), 1);
-    assert_eq!(wants(&[15.5, 15.5]).len(), 1, "a run that was stopped goes on");
-    assert_eq!(wants(&[15.5, 15.5, 15.5]), []);
+    assert_eq!(shortages(&[15.7]), []);
+    assert_eq!(shortages(&[10.7]), []);
+    assert_eq!(shortages(&[10.9]).len(), 1);
+    assert_eq!(shortages(&[15.5, 15.5]).len(), 1, "a stopped run is continued");
+    assert_eq!(shortages(&[15.5, 15.5, 15.5]), []);
     // Of an order, only the links near 1 are found.
     let links = seed_shortages(
         &study(&claim("C1", order)),

@@ -1,6 +1,6 @@
 //! The published studies: each file is parsed, and enough of its claims can be decided.
 
-#![allow(clippy::unwrap_used, reason = "a test ends where something is not as it should be")]
+#![allow(clippy::unwrap_used, reason = "a test panics if a result is not as expected")]
 
 use std::path::Path;
 

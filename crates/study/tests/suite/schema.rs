@@ -1,6 +1,6 @@
 //! Compares the published schema of study files, docs/schema/study.schema.json, with all of them and the parser.
 
-#![allow(clippy::unwrap_used, reason = "a test ends where something is not as it should be")]
+#![allow(clippy::unwrap_used, reason = "a test panics if a result is not as expected")]
 
 use std::path::{Path, PathBuf};
 

@@ -217,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn each_directory_belongs_to_one_part_and_is_found_there() {
+    fn each_directory_is_found_in_exactly_one_part() {
         for (directories, count) in [(1, 1), (7, 7), (100, 64), (725, 10), (13, 5)] {
             let parts = parts(directories, count, 1, 0);
             let mut next = 0;

@@ -51,7 +51,7 @@ fn calls(members: &[Spec<'_>]) -> Vec<String> {
         };
         lines.push(call + outcome);
     }
-    // The folder is made first; everything else is as tar does it.
+    // The folder is made first; all other calls are those of tar.
     assert_eq!(lines.remove(0), "mkdir t 0755");
     lines
 }
@@ -295,9 +295,9 @@ fn a_global_pax_header_applies_to_all_members_up_to_the_next_one() {
     let all = times(&[early.clone(), file(b"a"), late.clone(), file(b"b"), file(b"c")]);
     assert_eq!(all, [5000, 9000, 9000]);
     // A member's own header takes precedence, before or after the global one.
-    let own = raw(b'x', b"pax", b"", b"11 mtime=7\n");
-    assert_eq!(times(&[early.clone(), own.clone(), file(b"a"), file(b"b")]), [7, 5000]);
-    assert_eq!(times(&[own, early, file(b"a"), file(b"b")]), [7, 5000]);
+    let header = raw(b'x', b"pax", b"", b"11 mtime=7\n");
+    assert_eq!(times(&[early.clone(), header.clone(), file(b"a"), file(b"b")]), [7, 5000]);
+    assert_eq!(times(&[header, early, file(b"a"), file(b"b")]), [7, 5000]);
 }
 
 #[test]
@@ -334,7 +334,7 @@ fn member() -> impl Strategy<Value = (char, String, u32, Vec<u8>)> {
     let kind = prop::sample::select(vec!['f', 'f', 'f', 'd', 'd', 's', 'h']);
     let mode = prop::sample::select(vec![0o644, 0o600, 0o755, 0o700, 0o4711, 0]);
     (kind, path, mode, target, 0usize..25_000).prop_map(|(kind, path, mode, target, size)| {
-        // A hard link that leads out is refused by its name alone.
+        // A hard link out of the tree is refused by its name alone.
         let target = if kind == 'h' { target.trim_start_matches(['.', '/']) } else { target };
         let text = if kind == 'f' { vec![b'x'; size] } else { target.as_bytes().to_vec() };
         (kind, path.to_string(), mode, text)

@@ -42,7 +42,7 @@ fn the_defaults_and_all_phases_have_the_counts_computed_by_hand() {
     let sweep = OpCounts::from([(Open, 1), (Write, 5120), (Close, 1)]);
     assert_eq!((work.counts(1, 1), work.counts(2, 1)), (sweep.clone(), sweep));
     assert_eq!(work.counts(3, 4), OpCounts::from([(Open, 4), (Read, 10_000), (Close, 4)]));
-    // 2,500 writes of each of four: 833 fsyncs each; of one thread 3,333.
+    // Four threads with 2,500 writes each make 833 fsyncs each; one thread makes 3,333.
     let write = |threads, fsyncs| {
         [(Open, threads), (Write, 10_000), (Fsync, fsyncs), (Close, threads)].into()
     };
@@ -96,8 +96,7 @@ fn an_offline_file_is_only_deleted() {
     assert!(timed.prefill().is_none() && timed.unused_params().is_empty());
 }
 
-/// If fallocate is not supported, the file is zeros from beginning to end; but a phase of fallocate
-/// has failed.
+/// If fallocate is not supported, the prefill writes zeros from beginning to end; the phase `preallocate` fails.
 #[test]
 fn only_the_prefill_may_write_zeros_in_place_of_fallocate() {
     let work = build("bigfile", &[("built", "offline"), ("size", "2500000")], &Setting::seed(1));

@@ -307,7 +307,7 @@ fn the_work_units_are_those_of_the_rates() {
         let index = names(work.as_ref()).iter().position(|phase| *phase == name).unwrap();
         work.work_units(index)
     };
-    // 3 MiB byte by byte is more than the file, as observed of bonnie++ with -s 2M.
+    // 3 MiB byte by byte is more than the file, as observed with bonnie++ -s 2M.
     assert_eq!(units_of("char-write"), [("bytes", 2_097_152)].into());
     assert_eq!(units_of("block-write"), [("bytes", 2_097_152)].into());
     assert_eq!(units_of("seeks"), [("seeks", 8192), ("chunks updated", 820)].into());
@@ -371,7 +371,7 @@ fn files_are_removed_in_another_random_order_than_they_are_looked_up() {
     let looked_up = order("stat-random", |call| matches!(call, Call::Stat { .. }));
     let removed = order("delete-random", |call| matches!(call, Call::Unlink { .. }));
     assert_eq!((looked_up.len(), removed.len()), (1024, 1024));
-    // Of two random orders about one index has the same file.
+    // Two random orders have the same file at about one index.
     let same =
         looked_up.iter().zip(&removed).filter(|(looked_up, removed)| looked_up == removed).count();
     assert!(same < 10, "{same} files have the same index");

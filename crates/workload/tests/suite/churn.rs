@@ -92,8 +92,8 @@ impl Observed {
     }
 }
 
-/// Runs a phase, the ranks in turn, and requests all of them to end after `stop` calls; returns the
-/// work that each reports as done.
+/// Runs a phase, the ranks in turn, and requests all ranks to end after `stop` calls. Returns the work that each rank
+/// reports as done.
 fn run(
     observed: &mut Observed,
     work: &dyn Workload,

@@ -210,8 +210,8 @@ fn messages_are_unpacked_as_tar_does_and_maildirs_are_four_directories() {
             "close".to_string(),
         ]
     };
-    // Of records of 10,240 bytes the first contains the headers of the directory and of the message and
-    // 9,216 bytes; the other 784, padded to 1,024, two headers more and 8,192 bytes are the second.
+    // The first record of 10,240 bytes contains the headers of the directory and of the message, and 9,216 bytes. The
+    // second contains the other 784, padded to 1,024, two more headers, and 8,192 bytes.
     let expected = [
         vec!["mkdir write_src".to_string()],
         file("write_src/1099267200.2119_0.mail", ["0+9216", "9216+784"]),

@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn pictures_are_files_of_their_own() {
+    fn pictures_are_separate_files() {
         let files = why_charts(&explained(HOSTILE), None);
         let names: Vec<&str> = files.iter().map(|file| file.name.as_str()).collect();
         assert_eq!(

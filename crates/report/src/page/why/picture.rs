@@ -169,7 +169,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn structures_of_one_file_system_have_colours_of_their_own() {
+    fn structures_of_one_file_system_have_distinct_colours() {
         use Structure::*;
         let families: [&[Structure]; 4] = [
             &[
@@ -235,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn parts_of_a_disk_have_their_own_addresses_and_the_note_says_so() {
+    fn parts_of_a_disk_have_their_own_addresses_and_a_note() {
         let band = |low: u64, high: u64, rows| Band { bytes: (low << 30, high << 30), rows };
         let disk = DiskGrid {
             disk: 0,

@@ -18,7 +18,7 @@ fn factors(rest: &str, rows: &[(&str, &[f64])]) -> Vec<Factors> {
 }
 
 #[test]
-fn each_row_is_divided_by_the_best_per_seed_and_a_row_without_trials_says_why() {
+fn each_row_is_divided_by_the_best_per_seed_and_a_row_without_trials_has_a_reason() {
     let [table] = factors(ONE, &[("ext4", TEN), ("xfs", FIFTEEN)]).try_into().unwrap();
     assert_eq!((table.columns.as_slice(), table.unit.as_str()), (["files".into()].as_slice(), "s"));
     assert!((table.best[0].unwrap() - 10.0).abs() < 0.01);
@@ -69,7 +69,7 @@ fn a_row_that_may_lose_what_it_acknowledged_is_neither_the_best_nor_in_a_mean() 
     let [mean, table, _] =
         judge(&study(&doubled), &then(all)).variants.remove(0).factors.try_into().unwrap();
     assert_eq!(table.rows[0].cells[0].text(), "1.00");
-    let lost = &table.rows[1].cells[0];
-    assert!(lost.factor.unwrap().value < 0.7 && lost.text().starts_with("UNSAFE 0."));
+    let unsafe_cell = &table.rows[1].cells[0];
+    assert!(unsafe_cell.factor.unwrap().value < 0.7 && unsafe_cell.text().starts_with("UNSAFE 0."));
     assert_eq!(mean.rows[1].cells[0].text(), "-");
 }

@@ -54,7 +54,7 @@ pub fn add(
     builder.append_data(&mut header, path, data).unwrap();
 }
 
-/// A member of one header without the builder's checks: name and link as given, any kind.
+/// A member with one header, made without the builder's checks: any name, link and kind.
 pub fn raw(kind: u8, name: &[u8], target: &[u8], data: &[u8]) -> Vec<u8> {
     let mut header = Header::new_gnu();
     header.as_gnu_mut().unwrap().name[..name.len()].copy_from_slice(name);
