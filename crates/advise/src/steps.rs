@@ -1,12 +1,15 @@
 //! Turns answers into fsdyno commands, each with the time that it takes.
 
 use std::path::Path;
+use std::process::Command;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use fsdyno_axes::{Axis, Request};
+use fsdyno_campaign::notes::say;
 use fsdyno_campaign::speed::{Estimate, Speeds};
 use fsdyno_campaign::tune::{self, Budget, TuneRequest};
-use fsdyno_campaign::{Experiment, Failure, RunSpec};
+use fsdyno_campaign::{Exit, Experiment, Failure, RunSpec, stop};
 use fsdyno_record::units::rough;
 use fsdyno_report::counted;
 use fsdyno_report::table::Prose;
@@ -42,6 +45,34 @@ impl Steps {
             text += &format!("\n{}", prose.wrapped(line));
         }
         text
+    }
+
+    /// Runs the commands one by one, each as its own process, so that its output, its stored command and its exit code
+    /// are those of the command run alone. Returns the exit code of the first one that fails; then those after it are
+    /// not run.
+    ///
+    /// # Errors
+    /// A command that cannot be started.
+    pub fn execute(&self) -> Result<Option<i32>, Failure> {
+        // A signal also reaches the command; this process only waits for the command to end.
+        let stop = stop::flag()?;
+        let program = std::env::current_exe().map_err(|error| {
+            Failure::invalid_use(format!("failed to find this program: {error}"))
+        })?;
+        for step in &self.steps {
+            say(&format!("\n$ {}", step.line()));
+            let status = Command::new(&program).args(&step.words).status().map_err(|error| {
+                Failure::invalid_use(format!("failed to start {}: {error}", step.line()))
+            })?;
+            if stop.load(Ordering::Relaxed) {
+                return Ok(Some(Exit::Stopped as i32));
+            }
+            if !status.success() {
+                say(&format!("fsdyno: the commands after '{}' were not run", step.line()));
+                return Ok(Some(status.code().unwrap_or(Exit::TrialFailed as i32)));
+            }
+        }
+        Ok(None)
     }
 }
 

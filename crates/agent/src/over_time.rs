@@ -31,35 +31,17 @@ pub fn series(
         .as_ref()
         .map(|phase_samples| phase_samples.samples.gauge.clone())
         .unwrap_or_default();
-    let mut interval = timeline.interval();
-    if phase_samples.is_some() {
-        interval = interval.max(gauge.interval());
-    }
-    while length.0.div_ceil(interval.0) > MAX_INTERVALS as u64 {
-        interval = interval + interval;
-    }
-    while timeline.interval() < interval {
-        timeline.coarsen();
-    }
-    while gauge.interval() < interval {
-        gauge.coarsen();
-    }
+    let sampled = phase_samples.is_some().then_some(&mut gauge);
+    let interval = align(&mut timeline, sampled, length);
     let intervals = length.0.div_ceil(interval.0) as usize;
     if intervals < 2 {
         return None;
-    }
-    let mut ops = timeline.counts().to_vec();
-    // An op that returned with the last stamp belongs to the last interval.
-    let surplus: u64 = ops.drain(intervals.min(ops.len())..).sum();
-    ops.resize(intervals, 0);
-    if let Some(last) = ops.last_mut() {
-        *last += surplus;
     }
     let series = PhaseSeries {
         name: name.to_string(),
         interval_ns: interval,
         length_ns: length,
-        ops,
+        ops: ops_by_interval(&timeline, intervals),
         ..PhaseSeries::default()
     };
     let Some(PhaseSamples { samples, unwritten, written }) = phase_samples else {
@@ -81,6 +63,37 @@ pub fn series(
         device_written_bytes: written_per_interval.collect(),
         ..series
     })
+}
+
+/// Merges intervals of both until they are equally long and few enough for the phase. Returns their length.
+fn align(timeline: &mut Timeline, sampled: Option<&mut Gauge<3>>, length: Nanos) -> Nanos {
+    let mut interval = timeline.interval();
+    if let Some(gauge) = &sampled {
+        interval = interval.max(gauge.interval());
+    }
+    while length.0.div_ceil(interval.0) > MAX_INTERVALS as u64 {
+        interval = interval + interval;
+    }
+    while timeline.interval() < interval {
+        timeline.coarsen();
+    }
+    if let Some(gauge) = sampled {
+        while gauge.interval() < interval {
+            gauge.coarsen();
+        }
+    }
+    interval
+}
+
+/// Returns the number of ops in each interval. An op that returned with the last stamp belongs to the last interval.
+fn ops_by_interval(timeline: &Timeline, intervals: usize) -> Vec<u64> {
+    let mut ops = timeline.counts().to_vec();
+    let surplus: u64 = ops.drain(intervals.min(ops.len())..).sum();
+    ops.resize(intervals, 0);
+    if let Some(last) = ops.last_mut() {
+        *last += surplus;
+    }
+    ops
 }
 
 /// Returns one of the values at the end of each interval: the sampled value; after the last sample, that sample; and

@@ -93,6 +93,24 @@ impl About {
         Ok(about)
     }
 
+    /// Returns the name and note that a result is to have after a change; `None` if neither changes.
+    ///
+    /// # Errors
+    /// Another result has the name, or the folder has a file that is not fsdyno's.
+    pub fn requested(
+        folder: &Path,
+        name: Option<&str>,
+        note: Option<&str>,
+    ) -> Result<Option<About>, Failure> {
+        if name.is_none() && note.is_none() {
+            return Ok(None);
+        }
+        if let Some(name) = name.filter(|name| !name.is_empty()) {
+            check_free(name, folder)?;
+        }
+        About::read(folder).map(|about| Some(about.changed(name, note)))
+    }
+
     /// Returns the name and note after a change: an empty string removes a value, `None` keeps it.
     #[must_use]
     pub fn changed(self, name: Option<&str>, note: Option<&str>) -> About {
@@ -114,11 +132,22 @@ impl About {
     }
 }
 
+impl std::fmt::Display for About {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match (&self.name, &self.note) {
+            (None, None) => write!(f, "no name and no note"),
+            (Some(name), None) => write!(f, "named {name}"),
+            (None, Some(note)) => write!(f, "noted: {note}"),
+            (Some(name), Some(note)) => write!(f, "named {name}; noted: {note}"),
+        }
+    }
+}
+
 /// Refuses a name that another result in the default results folder has.
 ///
 /// # Errors
 /// A name that is taken; the message names the result that has it.
-pub fn check_free(name: &str, folder: &Path) -> Result<(), Failure> {
+fn check_free(name: &str, folder: &Path) -> Result<(), Failure> {
     let same = |other: &Path| match (other.canonicalize(), folder.canonicalize()) {
         (Ok(other), Ok(folder)) => other == folder,
         _ => false,

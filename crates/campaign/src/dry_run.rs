@@ -1,8 +1,8 @@
 //! Dry runs: the trials that would run, with exact operation counts, as text and as JSON.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
 
-use crate::{Cell, Slot};
 use fsdyno_axes::naming::RowNames;
 use fsdyno_axes::{AXES, venue};
 use fsdyno_media::block::InspectedDrive;
@@ -11,12 +11,62 @@ use fsdyno_record::{OpKind, Plan};
 use fsdyno_report::counted;
 use serde_json::json;
 
-use crate::RunSpec;
-use crate::drive;
-use crate::failure::Failure;
+use crate::failure::{Exit, Failure};
+use crate::labs::Mode;
+use crate::notes::say;
+use crate::speed::Speeds;
+use crate::{Cell, Experiment, RunSpec, Session, Slot, Store, drive, files, target};
 
 /// The drives given with `--on`, keyed by the option's value.
 pub type Drives = BTreeMap<String, InspectedDrive>;
+
+/// The trials that a run would make.
+pub struct DryRun {
+    /// Their description.
+    pub text: String,
+    /// The requirement that this host lacks for them, which is reported already.
+    pub missing: Option<Failure>,
+}
+
+/// Performs all checks that a run performs before its first trial, and describes its trials as text or as JSON. If the
+/// only error is a requirement that this host lacks, they are described nevertheless.
+///
+/// # Errors
+/// Those of a run, except for a missing requirement.
+pub fn of_experiment(
+    experiment: &mut Experiment,
+    folder: &Path,
+    session: &Session<'_>,
+    as_json: bool,
+) -> Result<DryRun, Failure> {
+    let missing = match check(experiment, folder, session) {
+        Ok(()) => None,
+        Err(failure) if failure.exit == Exit::Missing => Some(failure),
+        Err(failure) => return Err(failure),
+    };
+    if let Some(failure) = &missing {
+        say(&format!("fsdyno: {failure}"));
+    }
+    let (cells, schedule) = (&experiment.cells, experiment.schedule());
+    let drives = drives(&experiment.spec, cells)?;
+    if as_json {
+        let text = files::pretty(&value(cells, &schedule, &drives))?;
+        return Ok(DryRun { text, missing });
+    }
+    let planned = schedule.iter().filter_map(|slot| cells.get(slot.cell));
+    let time = match Speeds::load().estimate(planned, usize::from(experiment.spec.jobs)) {
+        Some(estimate) => format!("time: {estimate}\n"),
+        None => "time: not known before the first such trial on this machine\n".into(),
+    };
+    Ok(DryRun { text: text(cells, &schedule, &drives) + &time, missing })
+}
+
+fn check(experiment: &mut Experiment, folder: &Path, session: &Session<'_>) -> Result<(), Failure> {
+    target::check_permission(&experiment.requests)?;
+    let stored = Store::read_trials(folder)?;
+    experiment.same_rule(&stored)?;
+    experiment.prepare_venues(folder, &stored, session, Mode::Dry).map(drop)
+}
 
 /// Inspects the drives of the cells, as a real run does.
 ///

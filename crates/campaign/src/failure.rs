@@ -11,6 +11,7 @@ use fsdyno_lab::LabError;
 use fsdyno_machine::MachineError;
 use fsdyno_media::{BlockError, MediaError, ProbeError};
 use fsdyno_processor::ProcessorError;
+use fsdyno_recorder::RecordError;
 use fsdyno_report::compare::NothingInCommon;
 use fsdyno_report::{LoadError, ReportError};
 use fsdyno_tune::SpaceError;
@@ -126,6 +127,11 @@ failures! {
     BlockError: |it| block_exit(it);
     ProbeError: |it| match it {
         ProbeError::NotAllowed(_) => Exit::Missing,
+        _ => Exit::InvalidUse,
+    };
+    RecordError: |it| match it {
+        RecordError::Trace(_) | RecordError::Inside(_) | RecordError::Bpf(_) => Exit::Missing,
+        RecordError::Write(_) => Exit::TrialFailed,
         _ => Exit::InvalidUse,
     };
     RunError: |it| match it {

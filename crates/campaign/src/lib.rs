@@ -25,7 +25,6 @@ mod pace;
 mod png;
 pub mod points;
 pub mod ranks;
-mod ranks_request;
 pub mod recording;
 mod refused;
 pub mod repeats;
@@ -49,6 +48,7 @@ mod tool_sets;
 pub mod tune;
 pub mod two_stage;
 mod unsupported;
+pub mod user_request;
 mod venues;
 
 pub use compatibility::{may_join, unrequested_trials};
@@ -62,7 +62,7 @@ pub use matrix_request::{
 };
 pub use merge::{MergeError, Merged, merge};
 pub use points::{PointSettings, Points};
-pub use ranks_request::RanksRequest;
+pub use ranks::RanksRequest;
 pub use rows::model::BLOCK_SIZES as MODEL_BLOCK_SIZES;
 pub use run::{Observer, Runner, Summary, is_stored, run, todo};
 pub use run_error::RunError;

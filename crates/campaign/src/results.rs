@@ -1,7 +1,7 @@
 //! Loads stored results in the order of tables, and the other files that reports need.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use fsdyno_record::Trial;
 use fsdyno_record::series::Series;
@@ -11,6 +11,7 @@ use fsdyno_why::StoredExplanation;
 use crate::failure::Failure;
 use crate::files::write_file;
 use crate::notes::say;
+use crate::store::PAGE;
 
 /// Loads the trials of results, without superseded ones, in the order of the tables: rows with the same position in
 /// their commands are in the order of the results. Reports a torn line.
@@ -118,30 +119,28 @@ pub fn explanations<P: AsRef<Path>>(
     Ok(explanations)
 }
 
-/// Writes the report as one HTML file.
+/// Returns the report of these trials from these results as one HTML file, with charts and explanations.
 ///
 /// # Errors
-/// A file that cannot be written.
-pub fn write_html(
-    path: &Path,
+/// A file that cannot be read.
+pub fn page<P: AsRef<Path>>(
+    results: &[P],
     trials: &[Trial],
-    series: &[Series],
     basis: Basis<'_>,
-) -> Result<(), Failure> {
-    write_html_with(path, trials, (series, &[]), basis)
+) -> Result<String, Failure> {
+    let series = drawn(results, trials)?;
+    let explanations = explanations(results, trials)?;
+    Ok(fsdyno_report::html_with(trials, &series, &explanations, basis)?)
 }
 
-/// Writes the report with explanations as one HTML file.
+/// Writes the report of a result folder into it. Returns the path of its file.
 ///
 /// # Errors
-/// A file that cannot be written.
-pub fn write_html_with(
-    path: &Path,
-    trials: &[Trial],
-    (series, explanations): (&[Series], &[StoredExplanation]),
-    basis: Basis<'_>,
-) -> Result<(), Failure> {
-    write_file(path, &fsdyno_report::html_with(trials, series, explanations, basis)?)
+/// A file that cannot be read or written.
+pub fn write_page(folder: &Path, trials: &[Trial], basis: Basis<'_>) -> Result<PathBuf, Failure> {
+    let path = folder.join(PAGE);
+    write_file(&path, &page(&[folder], trials, basis)?)?;
+    Ok(path)
 }
 
 #[cfg(test)]

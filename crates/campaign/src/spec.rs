@@ -6,7 +6,7 @@ use fsdyno_axes::Request;
 use fsdyno_filesystem::Author;
 use fsdyno_lab::Change;
 
-use crate::ranks_request::RanksRequest;
+use crate::ranks::RanksRequest;
 use crate::schedule::Shard;
 
 /// The allowed numbers of trials per configuration.

@@ -151,10 +151,10 @@ mod tests {
         for kind in catalog::all() {
             let spec = match kind.lies_on {
                 Backing::Command => "fuse: mkfs.x {device} ; y {device} {mount} -f".to_string(),
-                Backing::Filesystem if kind.name == crate::nfs::NFS => {
+                Backing::Filesystem if kind.name == crate::shared::nfs::NFS => {
                     "nfs:ext4 -I 128 @ vers=3,noatime".to_string()
                 }
-                Backing::Filesystem if kind.name == crate::smb::SMB => {
+                Backing::Filesystem if kind.name == crate::shared::smb::SMB => {
                     "smb:ext4 -I 128 @ vers=3.0,oplocks=no,noatime".to_string()
                 }
                 Backing::Filesystem => format!("{},volatile:ext4 -I 128 @ noatime", kind.name),

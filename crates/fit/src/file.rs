@@ -4,9 +4,10 @@ use std::io::{Read as _, Write as _};
 use std::path::Path;
 
 use fsdyno_campaign::Failure;
+use fsdyno_record::shell::quote;
 
 /// The first bytes of a file that `fsdyno fit` writes.
-const HEAD: &[u8] = b"# Fitted by `fsdyno fit`";
+const HEAD: &[u8] = b"# ProfileKind by `fsdyno fit`";
 
 /// Returns true if the path is a file that an earlier fit wrote.
 pub fn is_ours(path: &Path) -> bool {
@@ -43,6 +44,34 @@ pub fn check_out(out: &Path) -> Result<(), Failure> {
             "--out '{}' exists and was not written by fsdyno fit; give a new file",
             out.display()
         ))),
+    }
+}
+
+/// The device that a profile describes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ProfileKind {
+    /// A disk.
+    Disk,
+    /// The processor of this machine.
+    Processor,
+}
+
+impl ProfileKind {
+    /// Returns the option that uses a profile in this file.
+    pub fn usage(self, out: &Path) -> String {
+        let path = out.display().to_string();
+        match self {
+            ProfileKind::Processor => {
+                let path = quote(&path);
+                format!("processor: {path} (fsdyno run ... --on lab --cpu {path})")
+            }
+            ProfileKind::Disk => {
+                // Without a slash, --disk takes it for a name.
+                let given =
+                    quote(&if path.contains('/') { path.clone() } else { format!("./{path}") });
+                format!("disk: {path} (fsdyno run ... --disk {given})")
+            }
+        }
     }
 }
 

@@ -5,4 +5,4 @@ mod disk;
 mod file;
 
 pub use disk::disk;
-pub use file::{check_out, write};
+pub use file::{ProfileKind, check_out, write};

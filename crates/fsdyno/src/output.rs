@@ -43,6 +43,18 @@ fn write_failure(error: &std::io::Error) -> Failure {
     }
 }
 
+/// Returns true if a plan (--dry-run) is printed as JSON, and false for text.
+///
+/// # Errors
+/// Any other format.
+pub fn plan_as_json(format: Format) -> Result<bool, Failure> {
+    match format {
+        Format::Text => Ok(false),
+        Format::Json => Ok(true),
+        _ => Err(Failure::invalid_use("--dry-run supports only --format text or json")),
+    }
+}
+
 /// Writes a value as indented JSON to stdout.
 pub fn write_json(value: &impl serde::Serialize) -> Result<(), Failure> {
     write_data(&fsdyno_campaign::files::pretty(value)?)

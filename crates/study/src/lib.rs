@@ -2,6 +2,7 @@
 
 pub mod archive;
 pub mod check;
+mod compare;
 pub mod file;
 pub mod full_scale;
 pub mod judge;
@@ -14,6 +15,7 @@ pub mod stored;
 mod study_result;
 mod study_run;
 
+pub use compare::{CompareRequest, compare};
 pub use named::{built_in, find_study};
 pub use request::StudyRequest;
 pub use runs::{Planned, Runs, time_of};

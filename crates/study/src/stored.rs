@@ -210,6 +210,19 @@ pub fn results(folder: &Path, study: &StudyFile) -> Result<Vec<RunResult>, Failu
     Ok(results)
 }
 
+/// Loads the trials of a result, or of all runs of a study.
+///
+/// # Errors
+/// A file that is unreadable.
+pub fn trials(path: &Path) -> Result<Vec<Trial>, Failure> {
+    if !path.join(FILE).is_file() {
+        return results::load(&[path]);
+    }
+    let (_, file) = read(path)?;
+    let results = results(path, &file)?;
+    Ok(results.into_iter().flat_map(|result| result.trials).collect())
+}
+
 /// Refuses records of a different run, which would be judged as records of this one.
 fn check_records(
     trials: &[Trial],

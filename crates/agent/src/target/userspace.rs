@@ -133,10 +133,7 @@ impl Workers {
         let started = clock::now();
         while self.output.is_some() && clock::now().since(started) < END_LIMIT {
             if let Some(status) = self.pids.iter().find_map(ended) {
-                return Some(format!(
-                    "the file system's process ended with {status}: {}",
-                    self.last_lines()
-                ));
+                return Some(self.describe_end(status));
             }
             std::thread::sleep(POLL_INTERVAL);
         }
@@ -173,38 +170,11 @@ impl Workers {
         let mut waited = std::mem::take(&mut self.pids);
         loop {
             let children = self.children()?;
-            let mut all_ended = waited.is_empty();
-            for Child { pid, has_ended, .. } in &children {
-                if waited.contains(pid) {
-                    continue;
-                }
-                all_ended = false;
-                match has_ended {
-                    // It did not serve the unmount, so its exit status does not matter.
-                    true => _ = process::ended(*pid),
-                    false => waited.push(*pid),
-                }
-            }
-            if all_ended {
+            let has_new = add_running(&children, &mut waited);
+            if waited.is_empty() && !has_new {
                 break;
             }
-            let mut ended_pids = Vec::new();
-            for pid in &waited {
-                match process::ended(*pid) {
-                    Ok(Some(ExitStatus::SUCCESS)) => ended_pids.push(*pid),
-                    Ok(Some(status)) => {
-                        return Err(io::Error::other(format!(
-                            "the file system's process ended with {status}: {}",
-                            self.last_lines()
-                        )));
-                    }
-                    Ok(None) => {}
-                    Err(error) if error.raw_os_error() == Some(libc::ECHILD) => {
-                        ended_pids.push(*pid)
-                    }
-                    Err(error) => return Err(error),
-                }
-            }
+            let ended_pids = self.ended_of(&waited)?;
             waited.retain(|pid| !ended_pids.contains(pid));
             if work.has_stalled(&children) {
                 return Err(io::Error::other(format!(
@@ -224,6 +194,28 @@ impl Workers {
         }
         self.output = None;
         Ok(())
+    }
+
+    /// Returns those of the processes that have ended.
+    ///
+    /// # Errors
+    /// A process that ended with a failure.
+    fn ended_of(&self, pids: &[Pid]) -> io::Result<Vec<Pid>> {
+        let mut ended_pids = Vec::new();
+        for pid in pids {
+            match process::ended(*pid) {
+                Ok(Some(ExitStatus::SUCCESS)) => ended_pids.push(*pid),
+                Ok(Some(status)) => return Err(io::Error::other(self.describe_end(status))),
+                Ok(None) => {}
+                Err(error) if error.raw_os_error() == Some(libc::ECHILD) => ended_pids.push(*pid),
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(ended_pids)
+    }
+
+    fn describe_end(&self, status: ExitStatus) -> String {
+        format!("the file system's process ended with {status}: {}", self.last_lines())
     }
 
     /// Returns the last lines of the command's output.
@@ -247,6 +239,24 @@ pub struct Child {
     is_waiting: bool,
     /// True if it has ended.
     pub has_ended: bool,
+}
+
+/// Adds the running children to the processes that are waited for, and reaps the others. Returns true if any child is
+/// new.
+fn add_running(children: &[Child], waited: &mut Vec<Pid>) -> bool {
+    let mut has_new = false;
+    for Child { pid, has_ended, .. } in children {
+        if waited.contains(pid) {
+            continue;
+        }
+        has_new = true;
+        match has_ended {
+            // It did not serve the unmount, so its exit status does not matter.
+            true => _ = process::ended(*pid),
+            false => waited.push(*pid),
+        }
+    }
+    has_new
 }
 
 /// Tracks the progress of the processes.

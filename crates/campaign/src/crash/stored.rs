@@ -65,9 +65,22 @@ fn file_of(result: &Path) -> Option<PathBuf> {
     ours.contains(&Path::new(result.file_name()?)).then(|| result.to_path_buf())
 }
 
+/// Refuses findings of `fsdyno crash` without the rows of their run.
+///
+/// # Errors
+/// The first such finding, with the command that repeats it.
+pub fn refuse_lone_findings(results: &[PathBuf]) -> Result<(), Failure> {
+    let Some(finding) = results.iter().find_map(|path| lone_finding(path)) else { return Ok(()) };
+    Err(Failure::invalid_use(format!(
+        "'{0}' is a finding of fsdyno crash, and the table of its run ({ROWS_FILE}) is missing; to repeat the finding: \
+         fsdyno crash --replay '{0}'",
+        finding.display(),
+    )))
+}
+
 /// Returns the first finding of `fsdyno crash` in a folder that has neither records nor a crash.json, or the path
 /// itself if it is a finding.
-pub fn lone_finding(path: &Path) -> Option<PathBuf> {
+fn lone_finding(path: &Path) -> Option<PathBuf> {
     let is_finding = |path: &PathBuf| {
         let is_json = path.extension().is_some_and(|ending| ending == "json") && path.is_file();
         let text = || bounded::read_to_string(path, &RESULTS).ok();

@@ -11,7 +11,7 @@ use fsdyno_why::StoredExplanation;
 use fsdyno_why::stored::FILE;
 
 use crate::notes::say;
-use crate::{Failure, ShareFile, results, store};
+use crate::{Failure, ShareFile, results};
 
 /// The file of explanations in a result folder.
 pub struct Sidecar {
@@ -58,20 +58,16 @@ impl Sidecar {
         if !self.any {
             return Ok(());
         }
-        let results = [result];
-        let loaded = fsdyno_report::load(results)?;
+        let loaded = fsdyno_report::load([result])?;
         let mut trials = loaded.trials;
         crate::drop_superseded(&mut trials, &loaded.ends);
         results::in_order(&mut trials);
         let baseline = basis.baseline.map(String::from).or_else(|| of_shard(&self.folder, &trials));
-        let html = self.folder.join(store::PAGE);
-        let series = results::drawn(&results, &trials)?;
-        let all = results::explanations(&results, &trials)?;
         let basis = Basis { baseline: baseline.as_deref(), ..basis };
-        results::write_html_with(&html, &trials, (&series, &all), basis)?;
+        let page = results::write_page(&self.folder, &trials, basis)?;
         let baseline =
             baseline.unwrap_or_else(|| "the fastest; to change it use --baseline".into());
-        say(&format!("report: {} (baseline: {baseline})", html.display()));
+        say(&format!("report: {} (baseline: {baseline})", page.display()));
         Ok(())
     }
 }

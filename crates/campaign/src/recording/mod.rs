@@ -2,6 +2,8 @@
 
 mod calibrate;
 mod command;
+mod import;
+mod record;
 
 use std::fs::File;
 use std::io::{Read, Seek};
@@ -12,12 +14,14 @@ use crate::Failure;
 
 pub use calibrate::calibrate;
 pub use command::{needs_recording, record_for_replay};
+pub use import::import;
+pub use record::{RecordRequest, mark, record};
 
 /// Refuses a program that does not exist, before any file is written.
 ///
 /// # Errors
 /// The program was not found.
-pub fn check_program(program: &str) -> Result<(), Failure> {
+fn check_program(program: &str) -> Result<(), Failure> {
     let exists = |file: &Path| rustix::fs::access(file, rustix::fs::Access::EXEC_OK).is_ok();
     let found = if program.contains('/') {
         exists(Path::new(program))
@@ -36,7 +40,7 @@ pub fn check_program(program: &str) -> Result<(), Failure> {
 ///
 /// # Errors
 /// A file that is not a trace or cannot be written.
-pub fn create(path: &Path) -> Result<File, Failure> {
+fn create(path: &Path) -> Result<File, Failure> {
     let failed = |error: std::io::Error| Failure::io("write the trace", path, &error);
     let refused =
         |why| Err(Failure::invalid_use(format!("'{}' {why}; not overwriting it", path.display())));

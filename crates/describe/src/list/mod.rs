@@ -14,7 +14,7 @@ use crate::show;
 
 mod results;
 
-pub use results::listing as results;
+pub use results::{about, listing as results};
 
 /// Lists the workloads.
 pub fn workloads() -> Listing {

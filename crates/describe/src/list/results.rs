@@ -38,6 +38,23 @@ pub fn listing(folder: Option<&Path>) -> Result<Listing, Failure> {
     Ok(Listing { heads, rows, empty, value: Some(value), ..Listing::default() })
 }
 
+/// Lists the name and the note of one result.
+///
+/// # Errors
+/// A file that is unreadable.
+pub fn about(result: &Path) -> Result<Listing, Failure> {
+    let about = About::read(result)?;
+    let result = result.display().to_string();
+    let value = json!({"result": result, "name": about.name, "note": about.note});
+    let cell = |text: Option<String>| text.unwrap_or_else(|| NONE.into());
+    Ok(Listing {
+        heads: &["result", "name", "note"],
+        rows: vec![vec![result, cell(about.name), cell(about.note)]],
+        value: Some(value),
+        ..Listing::default()
+    })
+}
+
 /// The indices of columns: the name, the beginning, and the note.
 const NAME: usize = 1;
 const BEGAN: usize = 2;

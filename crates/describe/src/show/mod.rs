@@ -17,6 +17,7 @@ mod period;
 mod schema;
 mod space;
 mod study;
+mod trace;
 mod workload;
 
 pub use log::log;
@@ -26,6 +27,7 @@ pub use period::period;
 pub use schema::{all as schemas, schema};
 pub use space::space;
 pub use study::study;
+pub use trace::trace;
 pub use workload::workload;
 
 /// Returns the sources of an item's values, and its file.

@@ -11,3 +11,4 @@ mod threads;
 mod tree;
 mod uring;
 mod verify;
+mod whole_workloads;

@@ -9,7 +9,7 @@ use fsdyno_campaign::spec::JOBS;
 use super::values::folder;
 
 /// `fsdyno demo`
-#[derive(Args, Debug)]
+#[derive(Args, Clone, Debug)]
 #[command(after_help = "\
 Examples:
   fsdyno demo

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use clap::{ArgGroup, Args};
 use fsdyno_axes::whole_number;
+use fsdyno_campaign::ranks::RanksOptions;
 use fsdyno_ranks::launcher::MAX_RANKS;
 use fsdyno_ranks::ssh::{self, Host};
 use fsdyno_record::Nanos;
@@ -36,6 +37,20 @@ pub struct RanksArgs {
     /// items (like mdtest -W)
     #[arg(long, value_name = "SECONDS", requires = "shared", value_parser = parse_seconds)]
     pub stonewall: Option<Nanos>,
+}
+
+impl RanksArgs {
+    /// Returns the processes that the user wants.
+    pub fn options(&self) -> RanksOptions {
+        RanksOptions {
+            ranks: self.ranks,
+            hosts: self.hosts.clone().map(|Hosts(hosts)| hosts),
+            hosts_program: self.hosts_program.clone(),
+            own: self.own,
+            shift: self.shift,
+            stonewall: self.stonewall,
+        }
+    }
 }
 
 /// Parses a number of seconds from a thousandth of a second to a day.

@@ -2,18 +2,16 @@
 
 use std::io::IsTerminal;
 use std::process;
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use clap::Args;
 use fsdyno_advise::answers::{self, SAFETY, Safety, TrialTarget};
 use fsdyno_advise::purpose::{self, Purpose};
-use fsdyno_advise::{Asker, Given, Steps, check, from_options, from_questions};
-use fsdyno_campaign::stop;
+use fsdyno_advise::{Asker, Given, check, from_options, from_questions};
 
 use crate::cli::named;
 use crate::exit::{Exit, Failure};
-use crate::output::{self, prose, say};
+use crate::output::{self, prose};
 
 /// `fsdyno advise`
 #[derive(Args, Debug)]
@@ -78,31 +76,10 @@ pub fn run(advise: &Advise) -> Result<Exit, Failure> {
     }
     let is_confirmed = advise.yes
         || terminal.as_mut().is_some_and(|asker| asker.confirm("Run these commands now?"));
-    if is_confirmed { execute(&steps) } else { Ok(Exit::Success) }
-}
-
-/// Runs the commands one by one, each as its own process, so that its output, its stored command and its exit code are
-/// those of the command run alone.
-fn execute(steps: &Steps) -> Result<Exit, Failure> {
-    // A signal also reaches the command; this process only waits for the command to end.
-    let stop = stop::flag()?;
-    let program = std::env::current_exe()
-        .map_err(|error| Failure::invalid_use(format!("failed to find this program: {error}")))?;
-    for step in &steps.steps {
-        say(&format!("\n$ {}", step.line()));
-        let status = process::Command::new(&program).args(&step.words).status();
-        let status = status.map_err(|error| {
-            Failure::invalid_use(format!("failed to start {}: {error}", step.line()))
-        })?;
-        if stop.load(Ordering::Relaxed) {
-            return Ok(Exit::Stopped);
-        }
-        if !status.success() {
-            say(&format!("fsdyno: the commands after '{}' were not run", step.line()));
-            process::exit(status.code().unwrap_or(Exit::TrialFailed as i32));
-        }
+    match is_confirmed.then(|| steps.execute()).transpose()?.flatten() {
+        Some(code) => process::exit(code),
+        None => Ok(Exit::Success),
     }
-    Ok(Exit::Success)
 }
 
 impl Advise {

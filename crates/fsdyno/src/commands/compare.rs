@@ -1,16 +1,10 @@
 //! `fsdyno compare`: compares two stored results cell by cell, or results by the values of an axis, with verdicts
 //! and an exit code.
 
-use std::path::Path;
-
 use fsdyno_axes::Axis;
-use fsdyno_campaign::about::find;
-use fsdyno_campaign::results::load;
-use fsdyno_campaign::{explain, stop, without_superseded};
-use fsdyno_record::Trial;
 use fsdyno_record::shell::quote;
-use fsdyno_report::compare::{self, Bisect, CompareOptions, Compared};
-use fsdyno_study::stored;
+use fsdyno_report::compare::{Bisect, CompareOptions, Compared};
+use fsdyno_study::CompareRequest;
 
 use crate::cli::{Compare, RANKS};
 use crate::exit::{Exit, Failure};
@@ -60,63 +54,12 @@ fn compare_requested(args: &Compare) -> Result<Compared, Failure> {
             results.join(" ")
         )));
     }
-    let options = CompareOptions { metric: args.metric, threshold: args.threshold.0 };
-    let axis = args.by.as_deref().and_then(Axis::of);
-    if axis.is_none() && args.explain.is_some() {
-        return Err(Failure::invalid_use(
-            "--explain needs --by AXIS: it explains the steps of one result",
-        ));
-    }
-    let compared = match (axis, &args.new) {
-        (Some(axis), _) => return compared_by(args, axis, options),
-        (None, Some(new)) => {
-            compare::compare(&load(&[find(&args.base)?])?, &load(&[find(new)?])?, options)
-        }
-        (None, None) => return Err(missing_result(args)?),
+    let request = CompareRequest {
+        base: args.base.clone(),
+        new: args.new.clone(),
+        by: args.by.as_deref().and_then(Axis::of),
+        explain: args.explain,
+        options: CompareOptions { metric: args.metric, threshold: args.threshold.0 },
     };
-    Ok(compared?)
-}
-
-/// Returns the failure for a command with only one result; it names the axes along which its trials can be compared.
-fn missing_result(args: &Compare) -> Result<Failure, Failure> {
-    let options: Vec<String> = compare::axes_with_steps(&load_trials(&find(&args.base)?)?)
-        .into_iter()
-        .map(|axis| format!("--by {}", axis.key))
-        .collect();
-    let base = args.base.display();
-    Ok(Failure::invalid_use(match options.is_empty() {
-        true => format!("there is only one result; give a second one: fsdyno compare '{base}' NEW"),
-        false => format!(
-            "one result: give a second one, or compare the trials within '{base}' with {}",
-            options.join(" or ")
-        ),
-    }))
-}
-
-/// Compares the values of an axis and, if requested, names the functions behind the largest steps.
-fn compared_by(
-    args: &Compare,
-    axis: &'static Axis,
-    options: CompareOptions,
-) -> Result<Compared, Failure> {
-    let mut trials = load_trials(&find(&args.base)?)?;
-    if let Some(new) = &args.new {
-        trials.extend(load_trials(&find(new)?)?);
-        trials = without_superseded(&trials);
-    }
-    let mut compared = compare::compare_by(&trials, axis, options)?;
-    if let Some(count) = args.explain {
-        explain::steps(&mut compared, &trials, axis, count as usize, &stop::flag()?)?;
-    }
-    Ok(compared)
-}
-
-/// Loads the trials of a result, or of all runs of a study.
-fn load_trials(path: &Path) -> Result<Vec<Trial>, Failure> {
-    if !path.join(stored::FILE).is_file() {
-        return load(&[path]);
-    }
-    let (_, file) = stored::read(path)?;
-    let results = stored::results(path, &file)?;
-    Ok(results.into_iter().flat_map(|result| result.trials).collect())
+    fsdyno_study::compare(&request)
 }

@@ -2,8 +2,7 @@
 
 use std::path::Path;
 
-use fsdyno_fit::{check_out, cpu, disk, write};
-use fsdyno_record::shell::quote;
+use fsdyno_fit::{ProfileKind, check_out, cpu, disk, write};
 
 use crate::cli::Fit;
 use crate::exit::{Exit, Failure};
@@ -40,18 +39,7 @@ pub fn run(fit: &Fit) -> Result<Exit, Failure> {
         return Ok(Exit::Success);
     };
     write(out, &text)?;
-    say(&match is_cpu {
-        true => {
-            let out = quote(&out.display().to_string());
-            format!("processor: {out} (fsdyno run ... --on lab --cpu {out})")
-        }
-        false => format!("disk: {} (fsdyno run ... --disk {})", out.display(), as_disk(out)),
-    });
+    let kind = if is_cpu { ProfileKind::Processor } else { ProfileKind::Disk };
+    say(&kind.usage(out));
     Ok(Exit::Success)
-}
-
-/// Returns the path in the form that `--disk` takes for a file.
-fn as_disk(out: &Path) -> String {
-    let out = out.display().to_string();
-    quote(&if out.contains('/') { out } else { format!("./{out}") })
 }

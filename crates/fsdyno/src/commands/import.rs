@@ -1,16 +1,12 @@
 //! `fsdyno import`: converts a recording of another tool into a trace.
 
-use std::fs::File;
-use std::io::BufReader;
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
-use fsdyno_campaign::recording::create;
-use fsdyno_recorder::RecordError;
+use fsdyno_campaign::recording;
 use fsdyno_recorder::import::{Format, ImportOptions};
 
 use crate::exit::{Exit, Failure};
-use crate::output::say;
 
 /// `fsdyno import`
 #[derive(Args, Debug)]
@@ -59,17 +55,6 @@ pub enum Tool {
 
 /// Imports a file.
 pub fn run(import: &Import) -> Result<Exit, Failure> {
-    if let Some(tree) = import.tree.as_ref().filter(|tree| !tree.is_absolute()) {
-        let message = format!("--tree '{}' is not an absolute path", tree.display());
-        return Err(Failure::invalid_use(message));
-    }
-    let opened = File::open(&import.file).and_then(|file| {
-        if file.metadata()?.is_dir() {
-            return Err(std::io::ErrorKind::IsADirectory.into());
-        }
-        Ok(file)
-    });
-    let file = opened.map_err(|error| Failure::io("read", &import.file, &error))?;
     let format = match import.from {
         Tool::Strace => Format::Strace,
         Tool::FioV2 => Format::FioV2,
@@ -77,31 +62,6 @@ pub fn run(import: &Import) -> Result<Exit, Failure> {
         Tool::Lttng => Format::Lttng,
     };
     let options = ImportOptions { tree: import.tree.clone(), anonymize: import.anonymize };
-    let reader = BufReader::with_capacity(1 << 20, file);
-    let mut create_failure = None;
-    let out = || {
-        create(&import.out).map_err(|failure| {
-            let message = failure.message.clone();
-            create_failure = Some(failure);
-            std::io::Error::other(message)
-        })
-    };
-    let imported = fsdyno_recorder::import::import(format, reader, &options, out);
-    if let Some(failure) = create_failure {
-        return Err(failure);
-    }
-    let name = import.file.display();
-    let imported = imported.map_err(|error| match error {
-        RecordError::Write(_) => Failure { exit: Exit::TrialFailed, message: error.to_string() },
-        error => Failure::invalid_use(format!("'{name}': {error}")),
-    })?;
-    let out = import.out.display();
-    say(&format!("fsdyno: {} events of {} lines in '{out}'", imported.events, imported.lines));
-    for (line, problem) in &imported.first {
-        say(&format!("fsdyno: '{name}' line {line}: {problem}"));
-    }
-    for (note, count) in &imported.notes {
-        say(&format!("fsdyno: {note}: {count}"));
-    }
+    recording::import(&import.file, format, &options, &import.out)?;
     Ok(Exit::Success)
 }

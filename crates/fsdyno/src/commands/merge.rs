@@ -27,11 +27,7 @@ pub fn run(merge: &Merge) -> Result<Exit, Failure> {
     let basis = merge.comparison.basis(baseline);
     results::in_order(&mut trials);
     if !trials.is_empty() {
-        let html = merge.out.join(fsdyno_campaign::store::PAGE);
-        let series = results::drawn(&[&merge.out], &trials)?;
-        results::write_html(&html, &trials, &series, basis)?;
-        report::print(&trials, basis, merge.format)?;
-        say(&format!("report: {}", html.display()));
+        report::show(&merge.out, &trials, basis, merge.format)?;
     }
     if !missing.is_empty() {
         say(&format!("fsdyno: merged; missing: {missing}"));

@@ -14,7 +14,6 @@ mod merge;
 mod named;
 mod note;
 mod page;
-mod ranks;
 pub mod record;
 mod report;
 mod run;
@@ -25,6 +24,7 @@ mod why;
 
 use crate::cli::Command;
 use crate::exit::{Exit, Failure};
+use crate::version;
 
 /// Runs a command.
 pub fn run(command: Command) -> Result<Exit, Failure> {
@@ -50,6 +50,6 @@ pub fn run(command: Command) -> Result<Exit, Failure> {
         Command::Doctor(doctor) => doctor::run(&doctor),
         Command::Completions(completions) => generate::completions(&completions),
         Command::Man(man) => generate::man_pages(&man),
-        Command::RankWorker => ranks::work(),
+        Command::RankWorker => fsdyno_campaign::ranks::work(version::description()),
     }
 }

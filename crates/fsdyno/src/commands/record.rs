@@ -5,12 +5,10 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
-use fsdyno_campaign::recording::{calibrate, check_program, create};
-use fsdyno_recorder::{Bounds, MARK, Options, RecordError, Recorded};
-use fsdyno_trace::Name;
+use fsdyno_campaign::recording::{self, RecordRequest};
+use fsdyno_recorder::{Options, RecordError};
 
 use crate::exit::{Exit, Failure};
-use crate::output::say;
 
 /// `fsdyno record`
 #[derive(Args, Debug)]
@@ -74,61 +72,12 @@ pub enum RecordMethod {
     Bpf,
 }
 
-/// Rejects a request that cannot be recorded, before any work.
-fn check(record: &Record) -> Result<(), Failure> {
-    for tree in &record.trees {
-        if !tree.is_dir() {
-            let message = format!("--tree '{}' is not a directory", tree.display());
-            return Err(Failure::invalid_use(message));
-        }
-    }
-    if let Some(program) = record.command.first() {
-        check_program(program)?;
-    }
-    if let Some(pid) = record.pid {
-        if ![RecordMethod::Auto, RecordMethod::Bpf].contains(&record.how) {
-            return Err(Failure::invalid_use(
-                "--pid records by BPF: omit --how, or give --how bpf".to_string(),
-            ));
-        }
-        if !Path::new(&format!("/proc/{pid}")).exists() {
-            return Err(Failure::invalid_use(format!("there is no process {pid}")));
-        }
-    }
-    if record.pid.is_some() || record.how == RecordMethod::Bpf {
-        fsdyno_recorder::check_bpf().map_err(failure)?;
-    }
-    Ok(())
-}
-
 /// Records a command, or a process that is already running.
 pub fn run(record: &Record) -> Result<Exit, Failure> {
-    check(record)?;
-    let out = create(&record.out)?;
-    let options = Options {
-        trees: record.trees.clone(),
-        anonymize: record.anonymize,
-        how: match record.how {
-            RecordMethod::Auto => fsdyno_recorder::RecordMethod::Auto,
-            RecordMethod::Inside => fsdyno_recorder::RecordMethod::Inside,
-            RecordMethod::Ptrace => fsdyno_recorder::RecordMethod::Ptrace,
-            RecordMethod::Bpf => fsdyno_recorder::RecordMethod::Bpf,
-        },
-    };
-    let recorded = match record.pid {
-        Some(pid) => {
-            let max_duration = record.seconds.map(Duration::from_secs);
-            let on_start =
-                || say(&format!("fsdyno: recording process {pid}; Ctrl-C ends the recording"));
-            fsdyno_recorder::attach(&options, Bounds { pid, max_duration }, out, on_start)
-        }
-        None => fsdyno_recorder::record(&options, &record.command, out),
-    };
-    let recorded = recorded.map_err(failure)?;
-    print_summary(record, &recorded);
+    let recorded = recording::record(&record.request())?;
     if record.calibrate {
         let directory = record.trees.first().map_or(Path::new("."), PathBuf::as_path);
-        calibrate(&record.out, directory, record.how == RecordMethod::Bpf)?;
+        recording::calibrate(&record.out, directory, record.how == RecordMethod::Bpf)?;
     }
     let status = recorded.status;
     let has_lost_calls = matches!(recorded.failed, Some(RecordError::Lost(_)));
@@ -142,38 +91,25 @@ pub fn run(record: &Record) -> Result<Exit, Failure> {
     std::process::exit(code)
 }
 
-/// Converts an error to a failure with its exit code.
-fn failure(error: RecordError) -> Failure {
-    let exit = match error {
-        RecordError::Trace(_) | RecordError::Inside(_) | RecordError::Bpf(_) => Exit::Missing,
-        RecordError::Write(_) => Exit::TrialFailed,
-        _ => Exit::InvalidUse,
-    };
-    Failure { exit, message: error.to_string() }
-}
-
-/// Prints what was recorded, and how.
-fn print_summary(record: &Record, recorded: &Recorded) {
-    let trace = record.out.display();
-    match &recorded.failed {
-        Some(error) => say(&format!("fsdyno: {error}; '{trace}' has the calls before that")),
-        None => {
-            let how = match (recorded.how, &recorded.refused) {
-                (_, Some(reason)) => {
-                    format!("by ptrace, since no memory can be shared with programs ({reason})")
-                }
-                (fsdyno_recorder::RecordMethod::Ptrace, None) => "by ptrace".to_string(),
-                (fsdyno_recorder::RecordMethod::Bpf, None) => "by BPF".to_string(),
-                _ => {
-                    let stopped = recorded.events.saturating_sub(recorded.inside);
-                    format!("{} inside the programs, {stopped} by ptrace", recorded.inside)
-                }
-            };
-            say(&format!("fsdyno: {} events in '{trace}', recorded {how}", recorded.events));
+impl Record {
+    /// Returns the user's request.
+    fn request(&self) -> RecordRequest {
+        RecordRequest {
+            options: Options {
+                trees: self.trees.clone(),
+                anonymize: self.anonymize,
+                how: match self.how {
+                    RecordMethod::Auto => fsdyno_recorder::RecordMethod::Auto,
+                    RecordMethod::Inside => fsdyno_recorder::RecordMethod::Inside,
+                    RecordMethod::Ptrace => fsdyno_recorder::RecordMethod::Ptrace,
+                    RecordMethod::Bpf => fsdyno_recorder::RecordMethod::Bpf,
+                },
+            },
+            process: self.pid,
+            max_duration: self.seconds.map(Duration::from_secs),
+            command: self.command.clone(),
+            out: self.out.clone(),
         }
-    }
-    for (note, count) in &recorded.end.notes {
-        say(&format!("fsdyno: {note}: {count}"));
     }
 }
 
@@ -187,13 +123,8 @@ pub struct Mark {
     pub name: String,
 }
 
-/// Makes the call that a recorder recognizes as a mark.
+/// Marks the beginning of a phase.
 pub fn mark(mark: &Mark) -> Result<Exit, Failure> {
-    let name = Name::new(mark.name.as_bytes()).map_err(|error| {
-        Failure::invalid_use(format!("'{}' cannot name a phase: {error}", mark.name))
-    })?;
-    let path = [MARK, name.bytes()].concat();
-    // The call fails, because no such file exists; the recorder sees it nevertheless.
-    let _ = rustix::fs::access(path, rustix::fs::Access::EXISTS);
+    recording::mark(&mark.name)?;
     Ok(Exit::Success)
 }

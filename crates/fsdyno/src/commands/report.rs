@@ -1,6 +1,8 @@
 //! `fsdyno report`: prints stored results as a table or data, or writes them as one HTML file.
 
-use fsdyno_campaign::results::{self, check_baseline, drawn, explanations};
+use std::path::Path;
+
+use fsdyno_campaign::results::{self, check_baseline, drawn};
 use fsdyno_campaign::{crash, tune};
 use fsdyno_record::Trial;
 use fsdyno_report::{Basis, Format};
@@ -36,15 +38,7 @@ pub fn run(report: &Report) -> Result<Exit, Failure> {
     if let Some(rows) = crash::stored::stored(&report.results)? {
         return super::crash::report(report, &rows);
     }
-    if let Some(finding) = report.results.iter().find_map(|path| crash::stored::lone_finding(path))
-    {
-        return Err(Failure::invalid_use(format!(
-            "'{0}' is a finding of fsdyno crash, and the table of its run ({1}) is missing; to repeat the finding: \
-             fsdyno crash --replay '{0}'",
-            finding.display(),
-            fsdyno_crash::ROWS_FILE
-        )));
-    }
+    crash::stored::refuse_lone_findings(&report.results)?;
     let trials = results::load(&report.results)?;
     let baseline = report.baseline.as_deref();
     check_baseline(baseline, trials.iter().map(|trial| trial.plan.label.as_str()))?;
@@ -56,10 +50,7 @@ pub fn run(report: &Report) -> Result<Exit, Failure> {
         say(&format!("charts: {} in {}", charts.len(), folder.display()));
     }
     if let Some(path) = &report.html {
-        let series = drawn(&report.results, &trials)?;
-        let explanations = explanations(&report.results, &trials)?;
-        let page = fsdyno_report::html_with(&trials, &series, &explanations, basis)?;
-        if write_page(path, &page)? {
+        if write_page(path, &results::page(&report.results, &trials, basis)?)? {
             return Ok(Exit::Success);
         }
     }
@@ -67,8 +58,22 @@ pub fn run(report: &Report) -> Result<Exit, Failure> {
     Ok(Exit::Success)
 }
 
+/// Prints the table of a result folder, and writes the report into the folder.
+pub fn show(
+    folder: &Path,
+    trials: &[Trial],
+    basis: Basis<'_>,
+    format: Format,
+) -> Result<(), Failure> {
+    // The table is shown even if the report cannot be written.
+    let written = results::write_page(folder, trials, basis);
+    print(trials, basis, format)?;
+    say(&format!("report: {}", written?.display()));
+    Ok(())
+}
+
 /// Prints the table in a format.
-pub fn print(trials: &[Trial], basis: Basis<'_>, format: Format) -> Result<(), Failure> {
+fn print(trials: &[Trial], basis: Basis<'_>, format: Format) -> Result<(), Failure> {
     output::write_data(&fsdyno_report::table(trials, basis, format, output::style())?)?;
     results::say_verdicts(trials, format);
     Ok(())

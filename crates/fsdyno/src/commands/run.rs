@@ -6,31 +6,29 @@ use std::sync::atomic::AtomicBool;
 
 use fsdyno_campaign::about::About;
 use fsdyno_campaign::experiment::open;
-use fsdyno_campaign::labs::{self, Mode};
-use fsdyno_campaign::speed::Speeds;
-use fsdyno_campaign::target;
-use fsdyno_campaign::{Experiment, Session, Store, crash, dry_run, recording, results, stop};
-use fsdyno_ranks::{Position, meet};
-use fsdyno_report::{Format, counted};
+use fsdyno_campaign::ranks::RankProcess;
+use fsdyno_campaign::{Experiment, RunSpec, Store, dry_run, results, stop, target, user_request};
+use fsdyno_report::counted;
 
 use crate::cli::Run;
-use crate::commands::{note, ranks, report};
+use crate::commands::report;
 use crate::exit::{Exit, Failure};
 use crate::output::{self, detail, say};
 use crate::{session, version};
 
 /// Runs the command.
 pub fn run(run: &Run) -> Result<Exit, Failure> {
-    let position = ranks::position_of(run)?;
-    if let Some(position) = position.as_ref().filter(|position| position.rank > 0) {
-        return ranks::join_run(run, position);
+    let (options, is_shard) = (run.ranks.options(), run.shard.is_some());
+    let process = RankProcess::of(&options, is_shard, &run.axes.0.on, version::description())?;
+    if let Some(follower) = process.as_ref().filter(|process| !process.leads()) {
+        return if run.dry_run { Ok(Exit::Success) } else { follower.join() };
     }
     let folder = run.out.clone().unwrap_or_else(|| default_folder(run));
-    let resolved = resolve(run, position.as_ref(), &folder);
-    if let (Err(_), Some(position), false) = (&resolved, &position, run.dry_run) {
-        meet::refuse(position);
+    let resolved = resolve(run, process.as_ref(), &folder);
+    if let (Err(_), Some(process), false) = (&resolved, &process, run.dry_run) {
+        process.refuse();
     }
-    let Some((experiment, about)) = resolved? else { return Ok(Exit::Success) };
+    let (about, Some(experiment)) = resolved? else { return Ok(Exit::Success) };
     let command = session::command();
     if run.dry_run {
         return print_plan(run, experiment, &folder, &command);
@@ -41,8 +39,8 @@ pub fn run(run: &Run) -> Result<Exit, Failure> {
     // Dropped after the experiment, whose end also ends all ranks.
     let mut _workers = None;
     let mut experiment = experiment;
-    if let (Some(position), Some(request)) = (&position, &experiment.spec.ranks) {
-        let (group, workers) = ranks::gather(run, position, &stop)?;
+    if let (Some(process), Some(request)) = (&process, &experiment.spec.ranks) {
+        let (group, workers) = process.gather(&stop)?;
         request.group.get_or_init(|| group);
         _workers = workers;
     }
@@ -65,79 +63,34 @@ pub fn run(run: &Run) -> Result<Exit, Failure> {
     Ok(session::exit(&stop, &summary, &folder))
 }
 
-/// Resolves and checks the request. Returns `None` for a dry run of a command that would first be recorded.
+/// Resolves and checks the request. Returns no experiment for a dry run of a command that would first be recorded.
 fn resolve(
     run: &Run,
-    position: Option<&Position>,
+    process: Option<&RankProcess<'_>>,
     folder: &Path,
-) -> Result<Option<(Experiment, Option<About>)>, Failure> {
-    crash::folder::refuse(folder)?;
-    let about = note::requested_about(folder, run.name.as_deref(), run.note.as_deref())?;
-    let mut spec = run.spec();
-    spec.ranks = position.map(|position| ranks::request(run, position));
-    if recording::needs_recording(&spec) {
-        match recording::record_for_replay(spec, folder, run.dry_run)? {
-            Some(replayed) => spec = replayed,
-            None => return Ok(None),
-        }
-    }
-    let mut experiment = Experiment::resolve(spec)?;
-    if let Some(kernels) = labs::expand_kernels(&experiment.spec.axes.kernels)? {
-        experiment.spec.axes.kernels = kernels;
-        experiment = Experiment::resolve(experiment.spec)?;
-    }
-    if !run.dry_run {
-        target::check_permission(&experiment.requests)?;
-    }
-    Ok(Some((experiment, about)))
+) -> Result<(Option<About>, Option<Experiment>), Failure> {
+    let about = About::requested(folder, run.name.as_deref(), run.note.as_deref())?;
+    let ranks = process.map(RankProcess::request);
+    let spec = RunSpec { ranks, ..run.spec() };
+    Ok((about, user_request::resolve(spec, folder, run.dry_run)?))
 }
 
-/// Prints what would run. Reports the errors that a run would report before its first trial; if the only error is that
-/// this host lacks a requirement, the trials are still printed.
+/// Prints what would run.
 fn print_plan(
     run: &Run,
     mut experiment: Experiment,
     folder: &Path,
     command: &str,
 ) -> Result<Exit, Failure> {
-    if !matches!(run.format, Format::Text | Format::Json) {
-        return Err(Failure::invalid_use("--dry-run takes --format text or json"));
-    }
+    let as_json = output::plan_as_json(run.format)?;
     let stop = Arc::new(AtomicBool::new(false));
-    let missing = check(&mut experiment, folder, &session::of(&stop, command)).err();
-    if let Some(failure) = missing.as_ref().filter(|failure| failure.exit != Exit::Missing) {
-        return Err(Failure { exit: failure.exit, message: failure.message.clone() });
-    }
-    // A missing requirement is reported before the plan that needs it.
-    if let Some(failure) = &missing {
-        say(&format!("fsdyno: {failure}"));
-    }
-    let (cells, schedule) = (&experiment.cells, experiment.schedule());
-    let drives = dry_run::drives(&experiment.spec, cells)?;
-    match run.format {
-        Format::Json => output::write_json(&dry_run::value(cells, &schedule, &drives))?,
-        _ => {
-            let planned = schedule.iter().filter_map(|slot| cells.get(slot.cell));
-            let estimate = Speeds::load().estimate(planned, usize::from(run.jobs));
-            let time = match estimate {
-                Some(estimate) => format!("time: {estimate}\n"),
-                None => "time: not known before the first such trial on this machine\n".into(),
-            };
-            output::write_data(&(dry_run::text(cells, &schedule, &drives) + &time))?;
-        }
-    }
-    Ok(missing.map_or(Exit::Success, |failure| failure.exit))
+    let session = session::of(&stop, command);
+    let plan = dry_run::of_experiment(&mut experiment, folder, &session, as_json)?;
+    output::write_data(&plan.text)?;
+    Ok(plan.missing.map_or(Exit::Success, |failure| failure.exit))
 }
 
-/// Performs all checks that a run performs before its first trial.
-fn check(experiment: &mut Experiment, folder: &Path, session: &Session<'_>) -> Result<(), Failure> {
-    target::check_permission(&experiment.requests)?;
-    let stored = Store::read_trials(folder)?;
-    experiment.same_rule(&stored)?;
-    experiment.prepare_venues(folder, &stored, session, Mode::Dry).map(drop)
-}
-
-/// Prints the table to stdout, writes the report to the result folder, and prints its path to stderr.
+/// Prints the table and writes the report; removes a folder without trials.
 fn show(run: &Run, store: Store) -> Result<(), Failure> {
     if store.trials().is_empty() {
         store.discard_if_empty();
@@ -145,17 +98,8 @@ fn show(run: &Run, store: Store) -> Result<(), Failure> {
     }
     let mut trials = fsdyno_campaign::without_superseded(store.trials());
     results::in_order(&mut trials);
-    let html = store.folder().join(fsdyno_campaign::store::PAGE);
     let basis = run.comparison.basis(run.baseline.as_deref());
-    let folders = [store.folder()];
-    let written = results::drawn(&folders, &trials).and_then(|series| {
-        let explanations = results::explanations(&folders, &trials)?;
-        results::write_html_with(&html, &trials, (&series, &explanations), basis)
-    });
-    report::print(&trials, basis, run.format)?;
-    written?;
-    say(&format!("report: {}", html.display()));
-    Ok(())
+    report::show(store.folder(), &trials, basis, run.format)
 }
 
 /// Returns the default result folder. Its name includes the shard, because two shards can start in the same second.

@@ -1,13 +1,8 @@
 //! `fsdyno show`: prints one item in full.
 
-use std::fs::File;
-use std::io::BufReader;
-use std::path::Path;
-
 use fsdyno_campaign::results;
 use fsdyno_describe::show as item;
-use fsdyno_report::{Clients, Format, OverTime, Ranks, TraceSummary};
-use fsdyno_trace::Reader;
+use fsdyno_report::{Clients, Format, OverTime, Ranks};
 
 use crate::cli::{Show, Showable};
 use crate::exit::{Exit, Failure};
@@ -75,7 +70,7 @@ fn show_stored(show: &Show) -> Result<(), Failure> {
         Showable::Log => {
             item::log(&names[0], format == Format::Json, |rows| output::write_lines(rows))
         }
-        Showable::Trace => output::print(&read_trace(Path::new(&names[0]))?, format),
+        Showable::Trace => output::print(&item::trace(&names[0])?, format),
         Showable::Ranks => output::print(&Ranks { trials: &results::load(names)? }, format),
         Showable::Clients => output::print(&Clients { trials: &results::load(names)? }, format),
         _ => {
@@ -85,12 +80,4 @@ fn show_stored(show: &Show) -> Result<(), Failure> {
             output::print(&over_time, format)
         }
     }
-}
-
-fn read_trace(path: &Path) -> Result<TraceSummary, Failure> {
-    let file = File::open(path).map_err(|error| Failure::io("read", path, &error))?;
-    let summary = Reader::new(BufReader::new(file)).and_then(TraceSummary::read);
-    summary.map_err(|error| {
-        Failure::invalid_use(format!("failed to read the trace '{}': {error}", path.display()))
-    })
 }

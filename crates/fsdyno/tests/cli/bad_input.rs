@@ -1,10 +1,9 @@
 //! Bad input fails before any work, with a one-line message that names the accepted input.
 
-use crate::common;
 use crate::common::{code, fsdyno, run, stderr, stdout};
 
 /// Arguments, the exit code, and a part of the one-line message.
-const CASES: &[(&str, i32, &str)] = &[
+pub(crate) const CASES: &[(&str, i32, &str)] = &[
     ("run dirop", 2, "no workload 'dirop'; did you mean 'dirops'?"),
     ("run dirops dirops", 2, "named twice"),
     ("run dirops --fs ext5", 2, "did you mean 'ext4'?"),
@@ -265,50 +264,6 @@ fn quiet_prints_only_results_and_errors_and_verbose_adds_commands() {
     assert!(stderr(&parent).contains("those below it: ./a, ./b, ./c"), "{}", stderr(&parent));
 }
 
-/// Archives of the workload's corpus that would write outside their folder or are malformed, with the expected message
-/// about a member.
-const HOSTILE: &[(&str, &str)] = &[
-    ("dot-dot.tar", "'a/../../b' (at byte 0): has '..' in its path"),
-    ("pax-dot-dot.tar", "has '..' in its path"),
-    ("global-pax-dot-dot.tar", "'../passwd' (at byte 1024): has '..' in its path"),
-    ("absolute.tar", "'/etc/passwd' (at byte 0): has an absolute path"),
-    ("pax-absolute.tar", "has an absolute path"),
-    ("below-symlink.tar", "'s/passwd' (at byte 512): lies below 's', which is a symbolic link"),
-    ("below-symlink-loop.tar", "'a/f' (at byte 1024): lies below 'a', which is a symbolic link"),
-    ("below-placeholder.tar", "'s/d' (at byte 512): lies below 's', which is a symbolic link"),
-    ("below-file.tar", "which is a file"),
-    ("hard-link-out.tar", "'h' (at byte 0): has '..' in its path"),
-    ("hard-link-to-absolute.tar", "'h' (at byte 0): has an absolute path"),
-    ("hard-link-to-symlink.tar", "is a hard link to 's', which is not an earlier file"),
-    ("over-link-that-leads-out.tar", "would replace a symbolic link that leads out"),
-    ("file-directory-file.tar", "'x' (at byte 1024): would replace a directory"),
-    ("long-name-in-message.tar", "has a name of 3000 bytes; at most 255 are allowed"),
-    ("long-path.tar", "has a path of 1093 bytes"),
-    ("line-end-in-parent.tar", r"lies below 'a\nb', which is a symbolic link"),
-    (
-        "huge-size.tar",
-        "at byte 1024: it declares 16777216 TiB of data; the maximum size of an archive",
-    ),
-    ("cut-in-data.tar", "the archive is truncated"),
-    ("block-device.tar", "'sda' (at byte 0): is a block device"),
-];
-
-#[test]
-fn an_archive_that_leads_out_of_its_folder_is_refused_with_the_member_before_any_work() {
-    let corpus = concat!(env!("CARGO_MANIFEST_DIR"), "/../workload/tests/corpus/tar");
-    let folder = tempfile::tempdir().unwrap();
-    for (name, part) in HOSTILE {
-        let words = format!("run tarball --set archive={corpus}/{name} --on .");
-        let output = run(folder.path(), &words);
-        let message = stderr(&output);
-        assert_eq!(code(&output), 2, "{name}: {message}");
-        assert!(message.contains(part) && message.contains(name), "{name}: {message}");
-        assert_eq!(message.lines().count(), 1, "{name}: {message}");
-        assert!(output.stdout.is_empty(), "{name}");
-        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0, "{name} left something");
-    }
-}
-
 #[test]
 fn any_bad_setting_gets_one_short_line() {
     let folder = tempfile::tempdir().unwrap();
@@ -440,144 +395,4 @@ fn a_missing_qemu_is_named_with_the_command_that_installs_it() {
     assert_eq!(code(&output), 3, "{}", stderr(&output));
     assert!(stderr(&output).contains("apt-get install qemu-system-x86"), "{}", stderr(&output));
     assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
-}
-
-/// Errors outside the arguments: missing or unsuitable files and tools.
-const NOT_HERE: &[(&str, i32, &str)] = &[
-    ("run dirops --on ram:900T --fs ext4", 2, "use a smaller one"),
-    ("run dirops --on loop:900T --fs ext4", 2, "use a smaller one"),
-    ("run dirops --on loop:1G --fs reiser4", 3, "does not support reiser4; use --on lab"),
-    ("run dirops --on loop:1G --fs zfs", 3, "does not support zfs; use --on lab"),
-    ("crash dirops --fs zfs", 2, "zfs cannot be crash-tested"),
-    ("run dirops --out a-file", 2, "is not a folder"),
-    ("run dirops --out .", 2, "holds no trials.ndjson"),
-    ("run dirops --kernel ./a-file", 2, "neither a bzImage nor a vmlinux"),
-];
-
-#[test]
-fn a_dry_run_reports_the_errors_of_a_run() {
-    let folder = tempfile::tempdir().unwrap();
-    std::fs::write(folder.path().join("a-file"), "mine").unwrap();
-    let root = common::can_mount();
-    let from_arguments = CASES.iter().filter(|(words, ..)| {
-        words.starts_with("run ") && !words.contains("/proc") && !words.contains("--format")
-    });
-    let from_host = NOT_HERE.iter().filter(|(words, ..)| root || !words.contains("--on"));
-    for (words, exit, part) in from_arguments.chain(from_host) {
-        let words = words.replace(" --dry-run", "");
-        let (actual, dry) =
-            (run(folder.path(), &words), run(folder.path(), &format!("{words} --dry-run")));
-        assert_eq!(code(&dry), *exit, "fsdyno {words} --dry-run: {}", stderr(&dry));
-        assert_eq!((code(&dry), stderr(&dry)), (code(&actual), stderr(&actual)), "fsdyno {words}");
-        assert!(stderr(&dry).contains(part), "fsdyno {words} --dry-run: {}", stderr(&dry));
-        // If only this host lacks something, the plan is printed nevertheless.
-        assert_eq!(dry.stdout.is_empty(), *exit == 2, "fsdyno {words}");
-    }
-    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1);
-}
-
-#[test]
-fn a_dry_run_refuses_a_folder_of_other_trials_as_a_run_does() {
-    let folder = tempfile::tempdir().unwrap();
-    const MODEL: &str = "run dirops --on model --fs cached-ext2 --set files=50";
-    for words in ["--repeat 2 --out plain", "--repeat 2 --shard 1/2 --out share"] {
-        let done = run(folder.path(), &format!("{MODEL} {words}"));
-        assert_eq!(code(&done), 0, "{}", stderr(&done));
-    }
-    for (words, part) in [
-        ("--width 2% --at-most 9 --out plain", "repeats must be fixed before"),
-        ("--repeat 2 --out share", "'share' holds share 1/2, and a run without --shard"),
-        ("--repeat 2 --shard 2/2 --out share", "and share 2/2 cannot be stored there"),
-        ("--repeat 3 --shard 1/2 --out share", "holds share 1/2 of other trials"),
-        ("--repeat 2 --shard 1/2 --out plain", "so it is not a share"),
-    ] {
-        let dry = run(folder.path(), &format!("{MODEL} {words} --dry-run"));
-        let actual = run(folder.path(), &format!("{MODEL} {words}"));
-        // A run also prints the stored results of the folder.
-        assert_eq!((code(&dry), code(&actual)), (2, 2), "{words}: {}", stderr(&dry));
-        assert!(stderr(&actual).contains(&stderr(&dry)), "{words}: {}", stderr(&actual));
-        assert!(dry.stdout.is_empty() && stderr(&dry).contains(part), "{words}: {}", stderr(&dry));
-    }
-    let resumed =
-        run(folder.path(), &format!("{MODEL} --repeat 2 --shard 1/2 --out share --dry-run"));
-    assert_eq!(code(&resumed), 0, "{}", stderr(&resumed));
-}
-
-#[test]
-fn a_dry_run_prints_the_trials_without_qemu_and_leaves_no_files() {
-    let folder = tempfile::tempdir().unwrap();
-    let output = fsdyno(folder.path())
-        .args(["run", "dirops", "--fs", "ext4 -I 128", "--repeat", "2", "--dry-run"])
-        .env("PATH", "/nonexistent")
-        .output()
-        .unwrap();
-    // A missing requirement is reported as by a run.
-    assert!([0, 3].contains(&code(&output)), "{}", stderr(&output));
-    let text = common::stdout(&output);
-    assert!(text.contains("-I 128") && text.contains("10000 create"), "{text}");
-    assert!(text.contains("2 trials in this order: 1/1 1/2"), "{text}");
-    let missing = !std::path::Path::new("/usr/sbin/qemu-system-x86_64").exists();
-    assert!(!missing || stderr(&output).contains("apt-get install qemu-system-x86"));
-    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
-}
-
-/// A disk profile with one line changed, and a part of the message.
-const DISKS: &[(&str, &str, &str)] = &[
-    ("rpm = 7200", "", "rpm"),
-    ("rpm = 7200", "rpm = -5", "-5"),
-    ("rpm = 7200", "rpm = 5", "model.rpm is 5, but must be 600 to 60000"),
-    ("rpm = 7200", "rpm = 5400.5", "5400.5"),
-    ("heads = 2", "heads = 0", "model.heads is 0, but must be 1 to 64"),
-    ("zones = 24", "zones = 24\nzoned = 3", "zoned"),
-    ("inner_rate_kb = 102000", "inner_rate_kb = 900000", "model.inner_rate_kb is 900000"),
-    ("capacity = 1000204886016", "capacity = 512", "capacity is 512, but must be 1048576"),
-    (
-        "scheduler = \"mq-deadline\"",
-        "scheduler = \"cfq\"",
-        "queue.scheduler is cfq, but must be none, mq-deadline, bfq, kyber",
-    ),
-    ("law = \"hdd\"", "law = \"had\"", "had"),
-];
-
-#[test]
-fn a_bad_disk_profile_is_refused_in_one_line_with_file_and_parameter() {
-    let folder = tempfile::tempdir().unwrap();
-    let valid = fsdyno_disk::catalog::text("hdd-7200").unwrap();
-    let file = folder.path().join("mine.toml");
-    for (line, replacement, part) in DISKS {
-        assert!(valid.contains(line), "the disk has no line {line}");
-        std::fs::write(&file, valid.replacen(line, replacement, 1)).unwrap();
-        let output = run(folder.path(), "run dirops --disk mine.toml --dry-run");
-        let message = stderr(&output);
-        assert_eq!(code(&output), 2, "{replacement}: {message}");
-        assert!(
-            message.contains("mine.toml") && message.contains(part),
-            "{replacement}: {message}"
-        );
-        assert_eq!(message.lines().count(), 1, "{replacement}: {message}");
-    }
-    std::fs::write(&file, valid).unwrap();
-    let output = run(folder.path(), "run dirops --disk mine.toml --dry-run");
-    // This host may lack QEMU or a kernel; the disk is right.
-    assert!([0, 3].contains(&code(&output)), "{}", stderr(&output));
-    assert!(common::stdout(&output).contains("on mine.toml"), "{}", common::stdout(&output));
-}
-
-#[test]
-fn a_disk_too_small_for_the_file_system_is_reported() {
-    let folder = tempfile::tempdir().unwrap();
-    let tiny = fsdyno_disk::catalog::text("instant").unwrap().replacen(
-        "capacity = 8589934592",
-        "capacity = 1048576",
-        1,
-    );
-    std::fs::write(folder.path().join("tiny.toml"), tiny).unwrap();
-    for kind in ["ext4", "xfs"] {
-        let words = format!("run dirops --fs {kind} --disk tiny.toml --dry-run");
-        let output = run(folder.path(), &words);
-        assert_eq!(code(&output), 2, "{}", stderr(&output));
-        let message =
-            format!("disk 'tiny.toml' is too small for {kind}: it holds 1 MiB, and {kind}");
-        assert!(stderr(&output).contains(&message), "{}", stderr(&output));
-    }
 }

@@ -4,12 +4,14 @@
 mod common;
 
 mod advise;
+mod bad_files;
 mod bad_input;
 mod bad_results;
 mod bounds;
 mod comfort;
 mod command;
 mod docs;
+mod dry_run;
 mod links;
 mod machines;
 mod model;
@@ -18,6 +20,7 @@ mod record;
 mod repeats;
 mod replay;
 mod study;
+mod study_folder;
 mod terminal;
 mod tune;
 mod words;

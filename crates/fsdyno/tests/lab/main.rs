@@ -10,6 +10,7 @@ mod cluster;
 mod compare;
 mod crash;
 mod cut;
+mod failures;
 mod filesystems;
 mod full;
 mod identity;

@@ -11,10 +11,12 @@ use std::path::PathBuf;
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
+use fsdyno_engine::{Cause, PhaseError};
+use fsdyno_workload::GapKind;
 use serde::{Deserialize, Serialize};
 
 use crate::meet::{self, Meeting};
-use crate::messages::{FromRank, ToRank};
+use crate::messages::{FromRank, Seen, ToRank};
 use crate::wire::{self, Hello, Rejection};
 use input::HeldInputs;
 use link::Link;
@@ -95,7 +97,7 @@ pub(crate) fn serve(join: &Join, wire: wire::Wire, reader: wire::WireReader) -> 
             }
             ToRank::End => return Ok(()),
             order => match &mut trial {
-                Some(trial) => trial.execute(order, &link),
+                Some(trial) => execute(trial, order, &link),
                 None => Err(WorkerError::plain("rank 0 gave an order before a trial")),
             },
         };
@@ -106,6 +108,25 @@ pub(crate) fn serve(join: &Join, wire: wire::Wire, reader: wire::WireReader) -> 
         }
     }
     Ok(())
+}
+
+/// Carries out an order within a trial.
+fn execute(trial: &mut Trial, order: ToRank, link: &Link) -> Result<FromRank, WorkerError> {
+    match order {
+        ToRank::Gap { kind } => {
+            let done = trial.gap(GapKind::named(&kind))?.to_string();
+            Ok(FromRank::GapDone { done })
+        }
+        ToRank::Prefill => trial.prefill(link),
+        ToRank::Arm { phase } => trial.run(phase, link).map(|done| FromRank::Done(Box::new(done))),
+        ToRank::Sync => trial.sync(),
+        ToRank::Verify { phase, trees, settle } => {
+            let seen: Result<Vec<Seen>, WorkerError> =
+                trees.iter().map(|tree| trial.verify(phase, tree, settle, link)).collect();
+            Ok(FromRank::Verified { seen: seen? })
+        }
+        _ => Err(WorkerError::plain("rank 0 gave an order that a trial does not have")),
+    }
 }
 
 /// The reason why an order was not carried out.
@@ -121,6 +142,13 @@ impl WorkerError {
 
     fn stopped() -> WorkerError {
         WorkerError { why: "rank 0 stopped it".into(), stopped: true }
+    }
+
+    /// The failure of a phase.
+    fn in_phase(phase: &str, error: &PhaseError) -> WorkerError {
+        let stopped = matches!(error, PhaseError::Op(failure) if failure.cause == Cause::Stopped);
+        let hint = error.hint().map(|hint| format!("; {hint}")).unwrap_or_default();
+        WorkerError { why: format!("phase {phase}: {error}{hint}"), stopped }
     }
 }
 

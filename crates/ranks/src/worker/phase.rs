@@ -4,7 +4,7 @@ use std::os::fd::AsFd;
 use std::sync::Arc;
 
 use fsdyno_engine::progress::PhaseProgress;
-use fsdyno_engine::{Cause, PhaseError, PhaseResult, PhaseRun, ProcessShare, clock, run_threads};
+use fsdyno_engine::{PhaseResult, PhaseRun, ProcessShare, clock, run_threads};
 use fsdyno_record::Nanos;
 use fsdyno_workload::{ItemLimit, Share};
 
@@ -71,7 +71,7 @@ impl Trial {
             },
             &|_| {},
         )
-        .map_err(|error| worker_error(spec.name, &error))?;
+        .map_err(|error| WorkerError::in_phase(spec.name, &error))?;
         let (user, system) = cpu();
         let goal = limit.and_then(|_| state.wait_for_goal());
         let after = goal.and_then(|goal| self.work.after_stonewall(goal.most, goal.shares));
@@ -110,12 +110,6 @@ impl Trial {
             replayed,
         }
     }
-}
-
-pub(super) fn worker_error(phase: &str, error: &PhaseError) -> WorkerError {
-    let stopped = matches!(error, PhaseError::Op(failure) if failure.cause == Cause::Stopped);
-    let hint = error.hint().map(|hint| format!("; {hint}")).unwrap_or_default();
-    WorkerError { why: format!("phase {phase}: {error}{hint}"), stopped }
 }
 
 /// Returns the user and system CPU time of this process so far.

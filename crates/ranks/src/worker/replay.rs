@@ -1,42 +1,17 @@
-//! The parts of a worker's trial that replays need: the tree that the first phase finds, files that all threads share,
-//! and results to be compared.
+//! The parts of a worker's trial that replays need: the tree that the first phase finds, and results to be compared.
 
-use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 
-use fsdyno_engine::issue::shared::Slots;
 use fsdyno_engine::issue::sync::SyncIssuer;
 use fsdyno_engine::progress::PhaseProgress;
 use fsdyno_engine::{Recorder, replayed, run_rank};
-use fsdyno_record::mount_table;
 use fsdyno_record::plan::IssuerPlan;
-use fsdyno_workload::{Contents, Differences, Prefill, Setting, Workload};
+use fsdyno_workload::{Differences, Prefill};
 
 use super::WorkerError;
 use super::link::Link;
-use super::phase::worker_error;
 use super::trial::Trial;
 use crate::messages::{FromRank, Replayed};
-
-/// Returns the contents that a workload writes, and its table of open files if its threads share one.
-pub(super) fn contents_of(
-    work: &dyn Workload,
-    Setting { seed, input }: Setting,
-) -> (Contents, Option<Arc<Slots>>) {
-    let mut contents = Contents::new(seed).with_input(input);
-    contents.zero_share(work.zeros());
-    match work.shared_slots() {
-        Some(count) => (contents.with_classes(), Some(Arc::new(Slots::new(count)))),
-        None => (contents, None),
-    }
-}
-
-/// Returns the type of the file system of a directory.
-pub(super) fn mounted(root: &OwnedFd) -> Result<String, WorkerError> {
-    let mount = mount_table::mount_of_file(root.as_fd())
-        .map_err(|error| WorkerError::plain(format!("read /proc/self/mountinfo: {error}")))?;
-    Ok(mount.map(|mount| mount.kind).unwrap_or_default())
-}
 
 impl Trial {
     /// Makes the tree that the first phase finds, in the directory of this rank.
@@ -49,7 +24,7 @@ impl Trial {
         let (progress, mut recorder) = (Arc::new(PhaseProgress::new(1, 1)), Recorder::new());
         link.arm(&progress);
         run_rank(&progress, 0, ops.as_mut(), &mut issuer, &mut recorder, &mut |_| {})
-            .map_err(|error| worker_error("before the first", &error.into()))?;
+            .map_err(|error| WorkerError::in_phase("before the first", &error.into()))?;
         Ok(FromRank::Prefilled { calls: recorder.counts() })
     }
 

@@ -1,4 +1,4 @@
-//! A trial in a worker: its directory, its workload, and the orders of rank 0.
+//! A trial in a worker: its directory and its workload, and the steps before and after its phases.
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -18,9 +18,8 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use super::input::HeldInputs;
 use super::link::Link;
-use super::replay::{contents_of, mounted};
 use super::{Join, WorkerError};
-use crate::messages::{FromRank, Preparation, Seen, ToRank, TreeOf};
+use crate::messages::{FromRank, Preparation, Seen, TreeOf};
 
 /// Pauses in milliseconds between readings of a tree that differs.
 const READ_AGAIN: [u64; 8] = [50, 200, 750, 2_000, 5_000, 12_000, 20_000, 25_000];
@@ -98,27 +97,6 @@ impl Trial {
         Ok((trial, FromRank::Prepared { found, device }))
     }
 
-    /// Carries out an order within the trial.
-    pub(super) fn execute(&mut self, order: ToRank, link: &Link) -> Result<FromRank, WorkerError> {
-        match order {
-            ToRank::Gap { kind } => {
-                let done = self.gap(GapKind::named(&kind))?.to_string();
-                Ok(FromRank::GapDone { done })
-            }
-            ToRank::Prefill => self.prefill(link),
-            ToRank::Arm { phase } => {
-                self.run(phase, link).map(|done| FromRank::Done(Box::new(done)))
-            }
-            ToRank::Sync => self.sync(),
-            ToRank::Verify { phase, trees, settle } => {
-                let seen: Result<Vec<Seen>, WorkerError> =
-                    trees.iter().map(|tree| self.verify(phase, tree, settle, link)).collect();
-                Ok(FromRank::Verified { seen: seen? })
-            }
-            _ => Err(WorkerError::plain("rank 0 gave an order that a trial does not have")),
-        }
-    }
-
     /// Opens the directory in which a phase works: the common one, or that of a rank.
     pub(super) fn directory(&self, of: Option<u32>) -> Result<OwnedFd, WorkerError> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
@@ -133,7 +111,7 @@ impl Trial {
         opened.map_err(failed("open the rank's directory"))
     }
 
-    fn sync(&self) -> Result<FromRank, WorkerError> {
+    pub(super) fn sync(&self) -> Result<FromRank, WorkerError> {
         let io = |error: io::Error| WorkerError::plain(format!("find the device below: {error}"));
         let mount = mount_table::mount_of_file(self.root.as_fd()).map_err(io)?;
         let mut caches =
@@ -146,7 +124,7 @@ impl Trial {
         Ok(FromRank::Synced { at, doubt })
     }
 
-    fn gap(&self, wanted: GapKind) -> Result<&'static str, WorkerError> {
+    pub(super) fn gap(&self, wanted: GapKind) -> Result<&'static str, WorkerError> {
         if matches!(wanted, GapKind::None | GapKind::BackToBack) {
             return Ok(wanted.name());
         }
@@ -159,7 +137,7 @@ impl Trial {
 
     /// Compares a tree with the expected tree after a phase. If caches may explain differences, rereads the tree
     /// until the differences are gone or the time is up.
-    fn verify(
+    pub(super) fn verify(
         &self,
         phase: Option<usize>,
         tree: &TreeOf,
@@ -202,6 +180,26 @@ impl Trial {
         }
         Ok(seen)
     }
+}
+
+/// Returns the contents that a workload writes, and its table of open files if its threads share one.
+fn contents_of(
+    work: &dyn Workload,
+    Setting { seed, input }: Setting,
+) -> (Contents, Option<Arc<Slots>>) {
+    let mut contents = Contents::new(seed).with_input(input);
+    contents.zero_share(work.zeros());
+    match work.shared_slots() {
+        Some(count) => (contents.with_classes(), Some(Arc::new(Slots::new(count)))),
+        None => (contents, None),
+    }
+}
+
+/// Returns the type of the file system of a directory.
+fn mounted(root: &OwnedFd) -> Result<String, WorkerError> {
+    let mount = mount_table::mount_of_file(root.as_fd())
+        .map_err(|error| WorkerError::plain(format!("read /proc/self/mountinfo: {error}")))?;
+    Ok(mount.map(|mount| mount.kind).unwrap_or_default())
 }
 
 /// Opens the trial's directory, which rank 0 has just created and which this client may not see yet.

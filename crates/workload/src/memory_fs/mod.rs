@@ -19,6 +19,7 @@ mod change;
 mod content;
 mod errno;
 mod node;
+mod operands;
 mod path;
 mod plan;
 mod rare;

@@ -2,10 +2,11 @@
 
 use super::change::{Change, Entry, OpenFile, Outcome, Slot};
 use super::node::{Inode, Node, NodeKind};
+use super::operands::{Operands, PathStart};
 use super::path::{Follow, LastComponent, Links, PathEnd};
-use super::{Errno, MemoryFs, ROOT};
+use super::{Errno, MemoryFs};
 use crate::call::{Call, Compound};
-use crate::op::{DirSlot, FileSlot, Op, OpenFlags, Payload};
+use crate::op::{DirSlot, Op, OpenFlags, Payload};
 
 /// Maximum size of a file in bytes.
 pub(super) const MAX_FILE_SIZE: u64 = i64::MAX as u64;
@@ -19,9 +20,6 @@ impl From<Vec<Change>> for Outcome {
 
 pub(super) type Changes = Result<Vec<Change>, Errno>;
 
-/// The directory at which a path begins, or the error of resolving it, and the path.
-pub(super) type PathStart<'a> = (Result<Inode, Errno>, &'a [u8]);
-
 impl MemoryFs {
     /// Returns the effect of an op in this state, without changing anything.
     ///
@@ -31,39 +29,33 @@ impl MemoryFs {
     /// # Errors
     /// The error that Linux returns.
     pub fn plan(&self, op: &Op) -> Result<Outcome, Errno> {
-        let (name, second_name) = (op.name.as_bytes(), op.second_name.as_bytes());
-        let start = |slot, path: &[u8]| self.start(op.thread, slot, path);
-        let dir = |slot| start(slot, name);
-        let file = |slot: FileSlot| self.open_file(op.thread, slot).ok_or(Errno::BadSlot);
-        let file_slot = |slot: FileSlot| (op.thread, slot.0);
-        let dir_slot = |slot: DirSlot| (op.thread, slot.0);
-        let open_dir = |slot| self.open_dir(op.thread, slot).ok_or(Errno::BadSlot);
-        let (source, destination) =
-            (|slot| (dir(slot), name), |slot| (start(slot, second_name), second_name));
-        let open = |directory, slot, flags, mode| {
-            self.open(dir(directory)?, name, file_slot(slot), flags, mode)
+        let of = Operands::new(self, op);
+        let open = |dir, slot, flags, mode| {
+            self.open(of.dir(dir)?, of.name, of.file_slot(slot), flags, mode)
         };
-        let inode_of = |slot, follow| self.resolve(dir(slot)?, name, follow);
-        let read = |slot, at, length| self.read(file(slot)?, at, length, file_slot(slot));
-        let write = |slot, at, payload| self.write(file(slot)?, at, payload, file_slot(slot));
+        let read = |slot, at, length| self.read(of.file(slot)?, at, length, of.file_slot(slot));
+        let write = |slot, at, payload| self.write(of.file(slot)?, at, payload, of.file_slot(slot));
         let changes = match op.call {
-            Call::Mkdir { dir: at, mode } => {
-                self.create_changes(self.new_entry(dir(at)?, name, true)?, Node::directory(mode))
-            }
-            Call::Symlink { dir: at } => self.symlink(source(at), second_name)?,
-            Call::OpenDir { dir: at, slot } => {
-                self.open_directory(dir(at)?, name, dir_slot(slot))?
+            Call::Mkdir { dir, mode } => self.create_changes(
+                self.new_entry(of.dir(dir)?, of.name, true)?,
+                Node::directory(mode),
+            ),
+            Call::Symlink { dir } => self.symlink(of.source(dir), of.second_name)?,
+            Call::OpenDir { dir, slot } => {
+                self.open_directory(of.dir(dir)?, of.name, of.dir_slot(slot))?
             }
             Call::CloseDir { slot: DirSlot::ROOT } => return Err(Errno::BadSlot),
             Call::CloseDir { slot } => {
-                open_dir(slot).map(|_| vec![Change::Dir { slot: dir_slot(slot), open: None }])?
+                of.open_dir(slot)?;
+                vec![Change::Dir { slot: of.dir_slot(slot), open: None }]
             }
             Call::Create { dir, file, flags, mode } => {
                 open(dir, file, OpenFlags { create: true, ..flags }, mode)?
             }
             Call::Open { dir, file, flags } => open(dir, file, flags, 0)?,
-            Call::Close { file: slot } => {
-                file(slot).map(|_| vec![Change::File { slot: file_slot(slot), open: None }])?
+            Call::Close { file } => {
+                of.file(file)?;
+                vec![Change::File { slot: of.file_slot(file), open: None }]
             }
             Call::Write { file, payload } | Call::Append { file, payload } => {
                 return write(file, None, payload);
@@ -71,54 +63,46 @@ impl MemoryFs {
             Call::WriteAt { file, offset, payload } => return write(file, Some(offset), payload),
             Call::Read { file, length } => return read(file, None, length),
             Call::ReadAt { file, offset, length } => return read(file, Some(offset), length),
-            Call::Truncate { file: slot, length } => self.truncate(file(slot)?, length)?,
-            Call::Fallocate { file: slot, length } => self.reserve(file(slot)?, length)?,
+            Call::Truncate { file, length } => self.truncate(of.file(file)?, length)?,
+            Call::Fallocate { file, length } => self.reserve(of.file(file)?, length)?,
             Call::Stat { dir } | Call::Chown { dir } => {
-                inode_of(dir, Follow::No).map(|_| vec![])?
+                of.inode(dir, Follow::No).map(|_| vec![])?
             }
-            Call::StatFile { file: slot }
-            | Call::ChownFile { file: slot }
-            | Call::Setxattr { file: slot, .. } => file(slot).map(|_| vec![])?,
-            Call::Chmod { dir: at, mode } => set_mode(inode_of(at, Follow::Yes)?, mode),
-            Call::ChmodFile { file: slot, mode } => set_mode(file(slot)?.inode, mode),
-            Call::Utimes { dir: at, mtime } => set_mtime(inode_of(at, Follow::No)?, mtime),
-            Call::UtimesFile { file: slot, mtime } => set_mtime(file(slot)?.inode, mtime),
-            Call::Rename { dir, to: at } => self.rename(source(dir), destination(at))?,
-            Call::Link { dir, to: at } => self.link(source(dir), destination(at))?,
-            Call::Unlink { dir: at } => self.unlink(dir(at)?, name)?,
-            Call::Rmdir { dir: at } => self.rmdir(dir(at)?, name)?,
-            Call::Fsync { file: slot } => vec![Change::Synced { inode: file(slot)?.inode }],
-            Call::FsyncDir { dir: at } => vec![Change::Synced { inode: open_dir(at)? }],
+            Call::StatFile { file } | Call::ChownFile { file } | Call::Setxattr { file, .. } => {
+                of.file(file).map(|_| vec![])?
+            }
+            Call::Chmod { dir, mode } => set_mode(of.inode(dir, Follow::Yes)?, mode),
+            Call::ChmodFile { file, mode } => set_mode(of.file(file)?.inode, mode),
+            Call::Utimes { dir, mtime } => set_mtime(of.inode(dir, Follow::No)?, mtime),
+            Call::UtimesFile { file, mtime } => set_mtime(of.file(file)?.inode, mtime),
+            Call::Rename { dir, to } => self.rename(of.source(dir), of.destination(to))?,
+            Call::Link { dir, to } => self.link(of.source(dir), of.destination(to))?,
+            Call::Unlink { dir } => self.unlink(of.dir(dir)?, of.name)?,
+            Call::Rmdir { dir } => self.rmdir(of.dir(dir)?, of.name)?,
+            Call::Fsync { file } => vec![Change::Synced { inode: of.file(file)?.inode }],
+            Call::FsyncDir { dir } => vec![Change::Synced { inode: of.open_dir(dir)? }],
             Call::Sync => vec![Change::SyncedAll],
-            Call::Compound(compound) => self.plan_compound(compound, op)?,
-            Call::Rare(call) => return self.plan_rare(call, op),
+            Call::Compound(compound) => self.plan_compound(compound, of)?,
+            Call::Rare(call) => return self.plan_rare(call, of),
         };
         Ok(changes.into())
     }
 
     /// Returns the changes of a call that the engine expands into many.
-    fn plan_compound(&self, compound: Compound, op: &Op) -> Changes {
-        let (name, other) = (op.name.as_bytes(), op.second_name.as_bytes());
-        let from = |slot| (self.start(op.thread, slot, name), name);
-        let to = |slot| (self.start(op.thread, slot, other), other);
+    fn plan_compound(&self, compound: Compound, of: Operands<'_>) -> Changes {
         match compound {
-            Compound::Scan { dir } => self.resolve_tree(from(dir)).map(|_| Vec::new()),
+            Compound::Scan { dir } => self.resolve_tree(of.source(dir)).map(|_| Vec::new()),
             Compound::StatEach { dir, read } => {
-                self.stat_each(from(dir), read.is_some()).map(|()| Vec::new())
+                self.stat_each(of.source(dir), read.is_some()).map(|()| Vec::new())
             }
-            Compound::RemoveTree { dir, synced, .. } => self.remove_tree(from(dir), synced),
-            Compound::CopyTree { dir, to: at } => self.copy_tree(from(dir), to(at)),
-            Compound::PackTree { dir, to: at, .. } => self.pack_tree(from(dir), to(at)),
-            Compound::UnpackTree { dir, to: at, .. } => self.unpack_tree(from(dir), to(at)),
-        }
-    }
-
-    /// Returns the directory at which a path begins.
-    pub(super) fn start(&self, thread: u32, slot: DirSlot, path: &[u8]) -> Result<Inode, Errno> {
-        match path.first() {
-            None => Err(Errno::Missing),
-            Some(b'/') => Ok(ROOT),
-            Some(_) => self.open_dir(thread, slot).ok_or(Errno::BadSlot),
+            Compound::RemoveTree { dir, synced, .. } => self.remove_tree(of.source(dir), synced),
+            Compound::CopyTree { dir, to } => self.copy_tree(of.source(dir), of.destination(to)),
+            Compound::PackTree { dir, to, .. } => {
+                self.pack_tree(of.source(dir), of.destination(to))
+            }
+            Compound::UnpackTree { dir, to, .. } => {
+                self.unpack_tree(of.source(dir), of.destination(to))
+            }
         }
     }
 

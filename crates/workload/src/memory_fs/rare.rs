@@ -2,10 +2,11 @@
 
 use super::change::{Change, Entry, OpenFile, Outcome};
 use super::node::{Inode, Node, NodeKind};
+use super::operands::{Operands, PathStart};
 use super::path::{Follow, LastComponent, Links};
-use super::plan::{Changes, MAX_FILE_SIZE, PathStart};
+use super::plan::{Changes, MAX_FILE_SIZE};
 use super::{Errno, MemoryFs};
-use crate::op::{FileSlot, Op, Payload};
+use crate::op::Payload;
 use crate::rare::{AllocateMode, RareCall, RenameFlag};
 
 /// The directory of the temporary name in an exchange; no directory has this number.
@@ -14,64 +15,55 @@ const TEMPORARY_DIR: Inode = Inode::MAX;
 impl MemoryFs {
     /// Returns the effect of a rare call in this state, without changing anything. Extended attributes are not
     /// modelled, so calls on them succeed.
-    pub(super) fn plan_rare(&self, call: RareCall, op: &Op) -> Result<Outcome, Errno> {
-        let (name, second_name) = (op.name.as_bytes(), op.second_name.as_bytes());
-        let start = |slot, path: &[u8]| self.start(op.thread, slot, path);
-        let file = |slot: FileSlot| self.open_file(op.thread, slot).ok_or(Errno::BadSlot);
-        let lookup = |slot, follow| self.resolve(start(slot, name)?, name, follow);
+    pub(super) fn plan_rare(&self, call: RareCall, of: Operands<'_>) -> Result<Outcome, Errno> {
         let changes = match call {
-            RareCall::Fdatasync { file: slot } => {
-                vec![Change::Synced { inode: file(slot)?.inode }]
-            }
+            RareCall::Fdatasync { file } => vec![Change::Synced { inode: of.file(file)?.inode }],
             RareCall::Readlink { dir } => {
-                let node = self.node(lookup(dir, Follow::No)?);
+                let node = self.node(of.inode(dir, Follow::No)?);
                 let target = node.and_then(Node::target).ok_or(Errno::Invalid)?;
                 return Ok(bytes(target.len() as u64));
             }
-            RareCall::Access { dir } => lookup(dir, Follow::Yes).map(|_| Vec::new())?,
+            RareCall::Access { dir } => of.inode(dir, Follow::Yes).map(|_| Vec::new())?,
             RareCall::Status { dir, follow } => {
                 let follow = if follow { Follow::Yes } else { Follow::No };
-                return Ok(bytes(self.status_size(lookup(dir, follow)?)));
+                return Ok(bytes(self.status_size(of.inode(dir, follow)?)));
             }
-            RareCall::StatusFile { file: slot } => {
-                return Ok(bytes(self.status_size(file(slot)?.inode)));
+            RareCall::StatusFile { file } => {
+                return Ok(bytes(self.status_size(of.file(file)?.inode)));
             }
             RareCall::Statfs => Vec::new(),
-            RareCall::Readdir { file: slot, .. } => {
-                self.check_directory(file(slot)?.inode).map(|()| Vec::new())?
+            RareCall::Readdir { file, .. } => {
+                self.check_directory(of.file(file)?.inode).map(|()| Vec::new())?
             }
-            RareCall::Seek { file: slot, offset } => {
-                let open = OpenFile { position: offset, ..file(slot)? };
-                let slot = (op.thread, slot.0);
-                let changes = vec![Change::File { slot, open: Some(open) }];
+            RareCall::Seek { file, offset } => {
+                let open = OpenFile { position: offset, ..of.file(file)? };
+                let changes = vec![Change::File { slot: of.file_slot(file), open: Some(open) }];
                 return Ok(Outcome { changes, bytes: offset });
             }
             RareCall::Getxattr { dir }
             | RareCall::Listxattr { dir }
             | RareCall::Setxattr { dir, .. }
-            | RareCall::Removexattr { dir } => lookup(dir, Follow::No).map(|_| Vec::new())?,
-            RareCall::GetxattrFile { file: slot }
-            | RareCall::ListxattrFile { file: slot }
-            | RareCall::SetxattrFile { file: slot, .. }
-            | RareCall::RemovexattrFile { file: slot }
-            | RareCall::SyncRange { file: slot, .. }
-            | RareCall::Fadvise { file: slot, .. } => file(slot).map(|_| Vec::new())?,
+            | RareCall::Removexattr { dir } => of.inode(dir, Follow::No).map(|_| Vec::new())?,
+            RareCall::GetxattrFile { file }
+            | RareCall::ListxattrFile { file }
+            | RareCall::SetxattrFile { file, .. }
+            | RareCall::RemovexattrFile { file }
+            | RareCall::SyncRange { file, .. }
+            | RareCall::Fadvise { file, .. } => of.file(file).map(|_| Vec::new())?,
             RareCall::Truncate { dir, length } => {
-                let inode = lookup(dir, Follow::Yes)?;
+                let inode = of.inode(dir, Follow::Yes)?;
                 self.node(inode).and_then(Node::size).ok_or(Errno::IsDirectory)?;
                 vec![Change::Resized { inode, size: length }]
             }
-            RareCall::Rename { dir, to, flag } => self.rename_with_flag(
-                (start(dir, name), name),
-                (start(to, second_name), second_name),
-                flag,
-            )?,
-            RareCall::CopyRange { from, from_offset, file: slot, offset, length } => {
-                let range = (from_offset, offset, u64::from(length));
-                return self.copy_range(file(from)?, file(slot)?, range);
+            RareCall::Rename { dir, to, flag } => {
+                self.rename_with_flag(of.source(dir), of.destination(to), flag)?
             }
-            RareCall::Allocate { file: slot, mode, offset, length } => {
-                self.allocate(file(slot)?, mode, offset, length)?
+            RareCall::CopyRange { from, from_offset, file, offset, length } => {
+                let range = (from_offset, offset, u64::from(length));
+                return self.copy_range(of.file(from)?, of.file(file)?, range);
+            }
+            RareCall::Allocate { file, mode, offset, length } => {
+                self.allocate(of.file(file)?, mode, offset, length)?
             }
         };
         Ok(changes.into())

@@ -2,8 +2,9 @@
 
 use super::change::{Change, Entry};
 use super::node::{Archive, Inode, Member, Node, NodeKind};
+use super::operands::PathStart;
 use super::path::Follow;
-use super::plan::{Changes, PathStart};
+use super::plan::Changes;
 use super::{Errno, MemoryFs};
 use crate::op::RECORD;
 

@@ -2,15 +2,14 @@
 
 use std::collections::BTreeMap;
 
-use crate::memory::{build, check_workload, check_workload_with_input};
+use crate::mail_real::archive;
+use crate::memory::{build, check_workload};
 use fsdyno_record::OpKind;
-use fsdyno_workload::{
-    Call, Compound, Expect, Input, Op, Payload, Setting, Share, Workload, workloads,
-};
+use fsdyno_workload::{Call, Compound, Expect, Input, Op, Setting, Share, Workload, workloads};
 use proptest::prelude::*;
 
 /// Every op of a share in a line.
-fn trace(work: &dyn Workload, phase: usize, share: Share) -> Vec<String> {
+pub(crate) fn trace(work: &dyn Workload, phase: usize, share: Share) -> Vec<String> {
     let mut ops = work.ops(phase, share);
     let mut op = Op::default();
     let mut lines = Vec::new();
@@ -63,7 +62,7 @@ fn line(op: &Op) -> String {
 type Set<'a> = &'a [(&'a str, &'a str)];
 
 /// One message of 2,500 bytes for one maildir, and nothing else.
-const ONE_MESSAGE: [(&str, &str); 7] = [
+pub(crate) const ONE_MESSAGE: [(&str, &str); 7] = [
     ("ops", "1"),
     ("writes", "100"),
     ("store", "1"),
@@ -73,7 +72,7 @@ const ONE_MESSAGE: [(&str, &str); 7] = [
     ("list-source", "none"),
 ];
 
-fn with<'a>(
+pub(crate) fn with<'a>(
     set: &[(&'a str, &'a str)],
     additional: &[(&'a str, &'a str)],
 ) -> Vec<(&'a str, &'a str)> {
@@ -315,79 +314,6 @@ fn the_script_computes_once_before_each_write_and_each_read() {
     );
 }
 
-/// For each deliverer, the number of its ops that have returned when the last op of each delivery returns.
-fn delivery_ends(
-    work: &dyn Workload,
-    phase: usize,
-    deliverers: u32,
-    last_call: &str,
-) -> Vec<Vec<u64>> {
-    let ends = |rank| {
-        let calls = trace(work, phase, Share { rank, ranks: deliverers + 1 });
-        let numbered = (1..).zip(calls);
-        numbered.filter(|(_, call)| call.starts_with(last_call)).map(|(number, _)| number).collect()
-    };
-    (0..deliverers).map(ends).collect()
-}
-
-#[test]
-fn a_message_is_retrieved_right_after_its_delivery_and_by_these_calls() {
-    let table = [
-        ("copy", "close"),
-        ("qmail", "closedir"),
-        ("postfix", "unlink"),
-        ("fsbench", "closedir"),
-        ("dovecot", "closedir"),
-    ];
-    for (protocol, last) in table {
-        let set = [("deliverers", "sweep"), ("protocol", protocol), ("ops", "50"), ("store", "7")];
-        let work = build("maildir", &set, &Setting::seed(8));
-        let names: Vec<&str> = work.phases().iter().map(|phase| phase.name).collect();
-        let expected = ["setup", "deliver-1", "deliver-2", "deliver-4", "deliver-8", "deliver-16"];
-        assert_eq!(names, expected);
-        for (phase, deliverers) in [(1, 1), (2, 2), (3, 4), (4, 8), (5, 16)] {
-            let ends = delivery_ends(work.as_ref(), phase, deliverers, last);
-            let mut ops = work.ops(phase, Share { rank: deliverers, ranks: deliverers + 1 });
-            let mut op = Op::default();
-            let mut waits = vec![Vec::new(); deliverers as usize];
-            while ops.next(&mut op) {
-                assert_eq!(
-                    op.after.ops > 0,
-                    matches!(op.call, Call::Compound(Compound::Scan { .. }))
-                );
-                if op.after.ops > 0 {
-                    waits[op.after.thread as usize].push(op.after.ops);
-                }
-            }
-            assert_eq!(waits, ends, "{protocol} {deliverers}");
-        }
-    }
-}
-
-#[test]
-fn a_reader_lists_renames_reads_and_deletes() {
-    let set = [
-        ("deliverers", "1"),
-        ("ops", "1"),
-        ("maildirs", "1"),
-        ("size", "5000"),
-        ("protocol", "fsbench"),
-        ("retrieve", "delete"),
-    ];
-    let work = build("maildir", &set, &Setting::seed(1));
-    let expected = [
-        "scan maildir0/new",
-        "rename maildir0/new/1099267200.2119_0.mail maildir0/cur/1099267200.2119_0.mail:2,S",
-        "open maildir0/cur/1099267200.2119_0.mail:2,S",
-        "read 4096",
-        "read 4096",
-        "read 4096",
-        "close",
-        "unlink maildir0/cur/1099267200.2119_0.mail:2,S",
-    ];
-    assert_eq!(trace(work.as_ref(), 1, Share { rank: 1, ranks: 2 }), expected);
-}
-
 fn choice(words: &'static [&'static str]) -> impl Strategy<Value = &'static str> {
     prop::sample::select(words)
 }
@@ -462,25 +388,6 @@ proptest! {
 }
 
 #[test]
-fn random_reads_read_each_message_completely_and_about_equally_often() {
-    let work = build("maildir-read", &[("read-store", "20"), ("size", "5000")], &Setting::seed(2));
-    let mut reads = BTreeMap::<String, u32>::new();
-    for call in trace(work.as_ref(), 1, Share::WHOLE) {
-        if let Some(path) = call.strip_prefix("open ") {
-            *reads.entry(path.to_string()).or_default() += 1;
-        }
-    }
-    // 500 +- 21.8 each.
-    assert!(reads.len() == 20 && reads.values().all(|n| (413..=587).contains(n)), "{reads:?}");
-    let counts = work.counts(1, 1);
-    // 5,000 bytes are two calls, and the third returns nothing; one open and close are the
-    // listing's.
-    assert_eq!(counts[&OpKind::Read], 30_000);
-    assert_eq!(counts[&OpKind::Open], 10_001);
-    assert_eq!(work.work_units(1)["read bytes"], 50_000_000);
-}
-
-#[test]
 fn the_defaults_are_the_published_numbers() {
     let work = build("maildir", &[], &Setting::seed(1));
     let counts = work.counts(0, 1);
@@ -488,86 +395,6 @@ fn the_defaults_are_the_published_numbers() {
     assert_eq!(counts[&OpKind::Mkdir], 2);
     assert_eq!(work.counts(1, 1), BTreeMap::from([(OpKind::Mkdir, 400)]));
     assert_eq!(build("maildir-read", &[], &Setting::seed(1)).work_units(1)["reads"], 10_000);
-}
-
-/// A tar archive of regular files: headers of the ustar format, data padded to 512 bytes.
-fn archive(files: &[(&str, &[u8])]) -> Input {
-    let mut bytes = Vec::new();
-    for (name, data) in files {
-        let mut header = [0u8; 512];
-        header[..name.len()].copy_from_slice(name.as_bytes());
-        header[100..108].copy_from_slice(b"0000644\0");
-        header[108..124].copy_from_slice(b"0000000\x000000000\0");
-        header[124..136].copy_from_slice(format!("{:011o}\0", data.len()).as_bytes());
-        header[136..148].copy_from_slice(b"10142500000\0");
-        header[148..156].copy_from_slice(b"        ");
-        header[156] = b'0';
-        header[257..265].copy_from_slice(b"ustar\x0000");
-        let sum: u32 = header.iter().map(|byte| u32::from(*byte)).sum();
-        header[148..156].copy_from_slice(format!("{sum:06o}\0 ").as_bytes());
-        bytes.extend_from_slice(&header);
-        bytes.extend_from_slice(data);
-        bytes.resize(bytes.len().next_multiple_of(512), 0);
-    }
-    bytes.resize(bytes.len() + 1024, 0);
-    Input::new(bytes)
-}
-
-const REAL_MAIL: &[(&str, &[u8])] = &[
-    ("a", b"From: a\n\nHello,\nworld\n"),
-    ("b", b""),
-    ("c", b"no newline at the end"),
-    ("d", &[b'x'; 9000]),
-];
-
-#[test]
-fn real_mail_is_delivered_line_by_line() {
-    let writes = |protocol| {
-        let parameters =
-            [("source", "mail"), ("size", "mix"), ("flush", "line"), ("protocol", protocol)];
-        let setting = Setting { seed: 1, input: Some(archive(REAL_MAIL)) };
-        let work = build("maildir", &with(&ONE_MESSAGE, &parameters), &setting);
-        let mut ops = work.ops(2, Share::WHOLE);
-        let mut op = Op::default();
-        let mut writes = Vec::new();
-        while ops.next(&mut op) {
-            if let Call::Write { payload, .. } = op.call {
-                assert_eq!(payload.id, Payload::INPUT);
-                writes.push((payload.offset, payload.length));
-            }
-        }
-        writes
-    };
-    // The archive's first header takes 512 bytes.
-    let lines = [(512, 8), (520, 1), (521, 7), (528, 6)];
-    assert_eq!(writes("copy"), lines);
-    // qmail's two lines end at the start of the message.
-    assert_eq!(writes("qmail"), [&[(440, 38), (478, 34)], &lines[..]].concat());
-}
-
-#[test]
-fn real_mail_is_verified_under_every_protocol_and_repeats_after_its_end() {
-    for protocol in ["copy", "qmail", "postfix", "dovecot", "fsbench"] {
-        for flush in ["line", "none"] {
-            let set = [
-                ("source", "mail"),
-                ("store", "9"),
-                ("read-store", "3"),
-                ("ops", "40"),
-                ("maildirs", "3"),
-                ("fill", "2"),
-                ("protocol", protocol),
-                ("flush", flush),
-            ];
-            check_workload_with_input("maildir", &set, 3, archive(REAL_MAIL));
-        }
-    }
-    check_workload_with_input(
-        "maildir-read",
-        &[("source", "mail"), ("reads", "30")],
-        3,
-        archive(REAL_MAIL),
-    );
 }
 
 #[test]

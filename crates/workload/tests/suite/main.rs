@@ -14,6 +14,8 @@ mod corpus;
 mod everyday;
 mod fdtree;
 mod mail;
+mod mail_reading;
+mod mail_real;
 mod many_files;
 mod memory;
 mod postmark;

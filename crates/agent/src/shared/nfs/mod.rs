@@ -7,7 +7,7 @@ use std::io;
 use std::net::Ipv4Addr;
 use std::path::Path;
 
-use fsdyno_filesystem::nfs;
+use fsdyno_filesystem::shared::nfs;
 
 use super::network::Host;
 use super::{ClientMount, Protocol, write_if_exists};

@@ -7,7 +7,7 @@ use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 
-use fsdyno_filesystem::smb;
+use fsdyno_filesystem::shared::smb;
 
 use crate::shared::netlink::{Body, Netlink};
 use crate::shared::network::HOST_END;

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use fsdyno_engine::clock;
-use fsdyno_filesystem::smb;
+use fsdyno_filesystem::shared::smb;
 use fsdyno_record::Nanos;
 
 use super::network::Host;

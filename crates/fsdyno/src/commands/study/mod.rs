@@ -50,14 +50,12 @@ pub fn run(study: &Study) -> Result<Exit, Failure> {
 
 /// Prints what would run, and finally any requirement that this host lacks.
 fn print_plan(runs: &mut Runs, format: Format) -> Result<Exit, Failure> {
-    if !matches!(format, Format::Text | Format::Json) {
-        return Err(Failure::invalid_use("--dry-run supports only --format text or json"));
-    }
+    let as_json = output::plan_as_json(format)?;
     let (stop, command) = (Arc::new(AtomicBool::new(false)), session::command());
     let planned = runs.plan(&session::of(&stop, &command))?;
-    match format {
-        Format::Json => output::write_json(&planned.values)?,
-        _ => output::write_data(&planned.text)?,
+    match as_json {
+        true => output::write_json(&planned.values)?,
+        false => output::write_data(&planned.text)?,
     }
     planned.missing.map_or(Ok(Exit::Success), Err)
 }

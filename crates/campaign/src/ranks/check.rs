@@ -1,4 +1,4 @@
-//! Trials shared by several processes: checks the request, and its requirements for workloads and targets.
+//! Checks a request for several processes, and what it requires of workloads and targets.
 
 use fsdyno_record::Bytes;
 use fsdyno_record::plan::{IssuerPlan, RanksPlan};
@@ -11,7 +11,7 @@ use crate::failure::Failure;
 ///
 /// # Errors
 /// The first such option.
-pub fn check(run: &RunSpec) -> Result<(), Failure> {
+pub(crate) fn check(run: &RunSpec) -> Result<(), Failure> {
     let Some(request) = &run.ranks else { return Ok(()) };
     let wrong = |text: String| Err(Failure::invalid_use(text));
     if run.axes.on.len() != 1 {

@@ -1,7 +1,6 @@
-//! Protocols by which clients share a file system of a server over a network, and the options of a spec that belong to
-//! them rather than to the server's file system.
+//! A protocol: which options of a spec belong to it, and which of these are for its server.
 
-use crate::{SpecError, catalog, nfs, smb};
+use crate::{SpecError, catalog};
 
 /// A protocol.
 #[derive(Debug)]
@@ -10,16 +9,9 @@ pub struct Protocol {
     pub name: &'static str,
     /// The options of the server, as the configuration of that server names them; the others are for the clients'
     /// mounts.
-    pub(crate) server_options: &'static [&'static str],
+    pub(super) server_options: &'static [&'static str],
     /// Checks the options of clients and server together.
-    pub(crate) check: fn(&[String]) -> Result<(), SpecError>,
-}
-
-const PROTOCOLS: &[Protocol] = &[nfs::PROTOCOL, smb::PROTOCOL];
-
-/// Returns the protocol with this name in the catalog; `None` if the file system is not shared.
-pub fn protocol(kind: &str) -> Option<&'static Protocol> {
-    PROTOCOLS.iter().find(|protocol| protocol.name == kind)
+    pub(super) check: fn(&[String]) -> Result<(), SpecError>,
 }
 
 impl Protocol {
@@ -52,7 +44,7 @@ impl Protocol {
 }
 
 /// Returns the last value that options give to any of these names.
-pub(crate) fn last_value<'a>(
+pub(super) fn last_value<'a>(
     options: impl DoubleEndedIterator<Item = &'a str>,
     names: &[&str],
 ) -> Option<&'a str> {

@@ -1,13 +1,13 @@
 //! NFS over another file system: the options of its export, and its versions.
 
+use super::protocol::{Protocol, last_value};
 use crate::SpecError;
-use crate::shared::{self, Protocol};
 
 /// The name of NFS in the catalog.
 pub use fsdyno_record::plan::NFS;
 
 /// NFS.
-pub(crate) const PROTOCOL: Protocol = Protocol { name: NFS, server_options: EXPORT, check };
+pub(super) const PROTOCOL: Protocol = Protocol { name: NFS, server_options: EXPORT, check };
 
 /// Options of the export, as exports(5) names them.
 const EXPORT: &[&str] = &["sync", "async"];
@@ -17,7 +17,7 @@ pub const DEFAULT_VERSION: &str = "4.2";
 
 /// Returns the protocol version that mount options select.
 pub fn version<'a>(options: impl DoubleEndedIterator<Item = &'a str>) -> &'a str {
-    shared::last_value(options, &["vers", "nfsvers"]).unwrap_or(DEFAULT_VERSION)
+    last_value(options, &["vers", "nfsvers"]).unwrap_or(DEFAULT_VERSION)
 }
 
 fn check(options: &[String]) -> Result<(), SpecError> {

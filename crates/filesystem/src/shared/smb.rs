@@ -1,13 +1,13 @@
 //! SMB over another file system: the options of its server and share, and its versions.
 
+use super::protocol::{Protocol, last_value};
 use crate::SpecError;
-use crate::shared::{self, Protocol};
 
 /// The name of SMB in the catalog.
 pub use fsdyno_record::plan::SMB;
 
 /// SMB.
-pub(crate) const PROTOCOL: Protocol = Protocol { name: SMB, server_options: SERVER, check };
+pub(super) const PROTOCOL: Protocol = Protocol { name: SMB, server_options: SERVER, check };
 
 /// The protocol version for a spec that names none: the newest.
 pub const DEFAULT_VERSION: &str = "3.1.1";
@@ -33,7 +33,7 @@ impl Server {
     pub fn of(options: &[String]) -> Server {
         let set = |name: &str, default: bool| {
             let options = options.iter().map(String::as_str);
-            shared::last_value(options, &[name]).map_or(default, |value| value == "yes")
+            last_value(options, &[name]).map_or(default, |value| value == "yes")
         };
         Server {
             oplocks: set("oplocks", true),
@@ -46,7 +46,7 @@ impl Server {
 
 /// Returns the protocol version that mount options select.
 pub fn version<'a>(options: impl DoubleEndedIterator<Item = &'a str>) -> &'a str {
-    shared::last_value(options, &["vers"]).unwrap_or(DEFAULT_VERSION)
+    last_value(options, &["vers"]).unwrap_or(DEFAULT_VERSION)
 }
 
 fn check(options: &[String]) -> Result<(), SpecError> {

@@ -1,0 +1,9 @@
+//! Trials that several processes share: the request and its checks, and this process as one of them.
+
+mod check;
+mod process;
+mod request;
+
+pub(crate) use check::{check, check_workload, for_all_ranks};
+pub use process::{RankProcess, work};
+pub use request::{RanksOptions, RanksRequest};

@@ -1,0 +1,111 @@
+//! Records a command, or a running process, into a trace, and reports what was recorded.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use fsdyno_recorder::{Bounds, MARK, Options, RecordMethod, Recorded};
+use fsdyno_trace::Name;
+
+use super::{check_program, create};
+use crate::Failure;
+use crate::notes::say;
+
+/// The request for a recording.
+#[derive(Clone, Debug)]
+pub struct RecordRequest {
+    /// The trees, names and mechanism.
+    pub options: Options,
+    /// The running process to record; `None` to run the command.
+    pub process: Option<i32>,
+    /// The longest time for which the process is recorded.
+    pub max_duration: Option<Duration>,
+    /// The command, with its arguments.
+    pub command: Vec<String>,
+    /// The file of the trace.
+    pub out: PathBuf,
+}
+
+impl RecordRequest {
+    /// Rejects a request that cannot be recorded, before any work.
+    fn check(&self) -> Result<(), Failure> {
+        let how = self.options.how;
+        if let Some(tree) = self.options.trees.iter().find(|tree| !tree.is_dir()) {
+            let message = format!("--tree '{}' is not a directory", tree.display());
+            return Err(Failure::invalid_use(message));
+        }
+        if let Some(program) = self.command.first() {
+            check_program(program)?;
+        }
+        if let Some(pid) = self.process {
+            if ![RecordMethod::Auto, RecordMethod::Bpf].contains(&how) {
+                let message = "--pid records by BPF: omit --how, or give --how bpf";
+                return Err(Failure::invalid_use(message));
+            }
+            if !Path::new(&format!("/proc/{pid}")).exists() {
+                return Err(Failure::invalid_use(format!("there is no process {pid}")));
+            }
+        }
+        if self.process.is_some() || how == RecordMethod::Bpf {
+            fsdyno_recorder::check_bpf()?;
+        }
+        Ok(())
+    }
+}
+
+/// Records a command, or a process that is already running, and reports what was recorded, and how.
+///
+/// # Errors
+/// A request that cannot be recorded; a trace that cannot be written.
+pub fn record(request: &RecordRequest) -> Result<Recorded, Failure> {
+    request.check()?;
+    let out = create(&request.out)?;
+    let options = &request.options;
+    let recorded = match request.process {
+        Some(pid) => {
+            let on_start =
+                || say(&format!("fsdyno: recording process {pid}; Ctrl-C ends the recording"));
+            let bounds = Bounds { pid, max_duration: request.max_duration };
+            fsdyno_recorder::attach(options, bounds, out, on_start)?
+        }
+        None => fsdyno_recorder::record(options, &request.command, out)?,
+    };
+    say_recorded(&request.out, &recorded);
+    Ok(recorded)
+}
+
+fn say_recorded(out: &Path, recorded: &Recorded) {
+    let trace = out.display();
+    match &recorded.failed {
+        Some(error) => say(&format!("fsdyno: {error}; '{trace}' has the calls before that")),
+        None => {
+            let how = match (recorded.how, &recorded.refused) {
+                (_, Some(reason)) => {
+                    format!("by ptrace, since no memory can be shared with programs ({reason})")
+                }
+                (RecordMethod::Ptrace, None) => "by ptrace".to_string(),
+                (RecordMethod::Bpf, None) => "by BPF".to_string(),
+                _ => {
+                    let stopped = recorded.events.saturating_sub(recorded.inside);
+                    format!("{} inside the programs, {stopped} by ptrace", recorded.inside)
+                }
+            };
+            say(&format!("fsdyno: {} events in '{trace}', recorded {how}", recorded.events));
+        }
+    }
+    for (note, count) in &recorded.end.notes {
+        say(&format!("fsdyno: {note}: {count}"));
+    }
+}
+
+/// Makes the call that a recorder recognizes as a mark.
+///
+/// # Errors
+/// A text that cannot name a phase.
+pub fn mark(name: &str) -> Result<(), Failure> {
+    let phase = Name::new(name.as_bytes())
+        .map_err(|error| Failure::invalid_use(format!("'{name}' cannot name a phase: {error}")))?;
+    let path = [MARK, phase.bytes()].concat();
+    // The call fails, because no such file exists; the recorder sees it nevertheless.
+    let _ = rustix::fs::access(path, rustix::fs::Access::EXISTS);
+    Ok(())
+}

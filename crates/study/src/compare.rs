@@ -1,0 +1,73 @@
+//! Compares stored results, each of which may be the folder of a study: two with each other, or one along an axis.
+
+use std::path::PathBuf;
+
+use fsdyno_axes::Axis;
+use fsdyno_campaign::about::find;
+use fsdyno_campaign::results::load;
+use fsdyno_campaign::{Failure, explain, stop, without_superseded};
+use fsdyno_report::compare::{self, CompareOptions, Compared};
+
+use crate::stored::trials;
+
+/// The request of a comparison.
+#[derive(Clone, Debug)]
+pub struct CompareRequest {
+    /// The baseline: the path or the name of a result.
+    pub base: PathBuf,
+    /// The result to compare with it; along an axis, a second result whose trials belong to the same comparison.
+    pub new: Option<PathBuf>,
+    /// The axis whose values are compared, each with the next one, if not two results.
+    pub by: Option<&'static Axis>,
+    /// The number of the largest steps along an axis for which the function behind each is named.
+    pub explain: Option<u32>,
+    /// The time that is compared, and the smallest difference that matters.
+    pub options: CompareOptions,
+}
+
+/// Compares two results, or the values of an axis.
+///
+/// # Errors
+/// A result that is unreadable; results without common conditions; a trial that cannot be explained.
+pub fn compare(request: &CompareRequest) -> Result<Compared, Failure> {
+    let options = request.options;
+    match (request.by, &request.new) {
+        (Some(axis), _) => compare_by(request, axis),
+        (None, _) if request.explain.is_some() => Err(Failure::invalid_use(
+            "--explain needs --by AXIS: it explains the steps of one result",
+        )),
+        (None, Some(new)) => {
+            let (base, new) = (load(&[find(&request.base)?])?, load(&[find(new)?])?);
+            Ok(compare::compare(&base, &new, options)?)
+        }
+        (None, None) => Err(missing_result(request)?),
+    }
+}
+
+/// Returns the failure for only one result; it names the axes along which its trials can be compared.
+fn missing_result(request: &CompareRequest) -> Result<Failure, Failure> {
+    let axes = compare::axes_with_steps(&trials(&find(&request.base)?)?);
+    let options: Vec<String> = axes.into_iter().map(|axis| format!("--by {}", axis.key)).collect();
+    let base = request.base.display();
+    Ok(Failure::invalid_use(match options.is_empty() {
+        true => format!("there is only one result; give a second one: fsdyno compare '{base}' NEW"),
+        false => format!(
+            "one result: give a second one, or compare the trials within '{base}' with {}",
+            options.join(" or ")
+        ),
+    }))
+}
+
+/// Compares the values of an axis and, if requested, names the functions behind the largest steps.
+fn compare_by(request: &CompareRequest, axis: &'static Axis) -> Result<Compared, Failure> {
+    let mut all = trials(&find(&request.base)?)?;
+    if let Some(new) = &request.new {
+        all.extend(trials(&find(new)?)?);
+        all = without_superseded(&all);
+    }
+    let mut compared = compare::compare_by(&all, axis, request.options)?;
+    if let Some(count) = request.explain {
+        explain::steps(&mut compared, &all, axis, count as usize, &stop::flag()?)?;
+    }
+    Ok(compared)
+}
