@@ -18,7 +18,7 @@ Examples:
   fsdyno compare base new --format junit > fsdyno.xml
   fsdyno compare base new --bisect   # for git bisect run: examples/ci/README.md
   fsdyno compare result --by kernel  # each step from one kernel to the next
-  fsdyno compare result --by kernel --metric cpu --explain  # and their causes
+  fsdyno compare result --by kernel --metric cpu --explain  # and why
 
 Cells are matched by their conditions: workload and parameters, file system, disk or medium, threads, RAM,
 age and all other options; then by the label of --fs, so that 'x=ext4' of one result matches
