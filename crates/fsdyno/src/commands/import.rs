@@ -18,7 +18,7 @@ use crate::output::say;
 Examples:
   strace -f -y -ttt -T -o make.strace make -j4
   fsdyno import make.strace --from strace -o make.trace
-  fsdyno import db.log --from fio-v3 -o db.trace   # from fio --write_iolog=db.log
+  fsdyno import db.log --from fio-v3 -o db.trace   # by fio --write_iolog=db.log
   fsdyno run replay --set trace=make.trace --fs ext4 --fs xfs
 
 The tree of the trace has the entries that calls found and that no earlier call in the text created.

@@ -241,12 +241,12 @@ table is generated from the records:
 
     FSDYNO_WRITE_DOCS=1 FSDYNO_TEST=full cargo test --release --locked -p fsdyno --test lab options::every_option
 
-The specs are in `crates/fsdyno/tests/common/specs.rs`. Other options of mkfs and mount are accepted, too (`fsdyno
-show filesystem NAME`); an option that mkfs refuses fails with mkfs's own message. `{journal}` is the lab's second
-disk, 256 MiB here. Btrfs is on one device: its raid profiles need several devices, and `--raid` provides one md
-array. Debian's default kernel has no bcachefs, ntfs3 or zfs, and its SMB server fails. These are tested on other
-kernels (`--kernel`): zfs on a kernel of Ubuntu (`fsdyno kernel build zfs` adds it to a kernel of Debian). `raw`
-has no tree and is tested separately; `reiser4` needs `fsdyno kernel build reiser4`.
+The specs are in `crates/fsdyno/tests/common/specs.rs`. Other options of mkfs and mount are accepted, too
+(`fsdyno show filesystem NAME`); an option that mkfs refuses fails with mkfs's own message. `{journal}` is the
+lab's second disk, 256 MiB here. Btrfs is on one device: its raid profiles need several devices, and `--raid`
+provides one md array. Debian's default kernel has no bcachefs, ntfs3 or zfs, and its SMB server fails. These are
+tested on other kernels (`--kernel`): zfs on a kernel of Ubuntu (`fsdyno kernel build zfs` adds it to a kernel of
+Debian). `raw` has no tree and is tested separately; `reiser4` needs `fsdyno kernel build reiser4`.
 
 | spec | kernel | in effect | dirops | fdtree | postmark | check |
 |---|---|---|---|---|---|---|
