@@ -92,7 +92,7 @@ pub const AXES: &[Axis] = &[
         value_name: "NAME|FILE",
         help: "The lab's machine: its disk, CPU and RAM are the defaults of --disk, --cpu and --ram; a name from \
                `fsdyno list machines`, or a file (FILE.toml); may be repeated [default: $FSDYNO_MACHINE, or server-2026; \
-               in study files classic]",
+               in study files: classic]",
         many: true,
         set: |request, text| {
             request.machines.push(text.into());
@@ -123,8 +123,9 @@ pub const AXES: &[Axis] = &[
     Axis {
         key: "raid",
         value_name: "LEVELxN[:CHUNK]",
-        help: "Combine N disks (in the lab or of loop:SIZE) into an md array, such as 0x2, 1x2, 5x3:64K, 10x4: level \
-               0, 1, 5 or 10, up to 8 disks, chunk a power of two from 4K to 1M [default chunk: mdadm's]",
+        help: "Combine N disks (the lab's, or loop devices with --on loop:SIZE) into an md array, such as 0x2, 1x2, \
+               5x3:64K, 10x4: level 0, 1, 5 or 10, up to 8 disks, chunk a power of two from 4K to 1M [default chunk: \
+               mdadm's]",
         targets: &[Lab, Ephemeral],
         crash: Crash::Unsupported("it logs the bytes of one disk only"),
         set: |request, text| {
@@ -318,7 +319,7 @@ pub const AXES: &[Axis] = &[
         key: "cacheable",
         value_name: "SIZE",
         help: "Memory that the lab's guest can use to cache files, 32M or more; the agent locks the rest before the \
-               first phase [default: all that kernel and agent leave free]",
+               first phase [default: all that the kernel and the agent leave free]",
         set: |request, text| {
             request.guest.cacheable = Some(parse(text)?);
             Ok(())
@@ -427,8 +428,8 @@ pub const AXES: &[Axis] = &[
         key: "issuer",
         value_name: "HOW",
         help: "The way operations are issued: 'sync' (one system call at a time), 'io_uring:DEPTH' (each \
-               thread keeps DEPTH of them in flight; not in the lab), or 'null' (not at all: measures the instrument \
-               overhead)",
+               thread keeps DEPTH operations in flight; not in the lab), or 'null' (not at all: measures the \
+               instrument overhead)",
         default: "sync",
         targets: ALL_TARGETS,
         crash: Crash::Unsupported("it logs operations of --issuer sync only"),

@@ -46,7 +46,7 @@ pub struct Cli {
     /// Print only results and errors: no progress, no notes
     #[arg(short, long, global = true, conflicts_with = "verbose", display_order = 1000)]
     pub quiet: bool,
-    /// Print more detail: the fsdyno build, kernel and QEMU in use, and the mkfs and mount commands of each trial
+    /// Print more detail: the fsdyno build, kernel and QEMU in use and, where trials run, their mkfs and mount commands
     #[arg(short, long, global = true, display_order = 1001)]
     pub verbose: bool,
 }
@@ -92,7 +92,7 @@ pub enum Command {
     Crash(Box<crate::commands::crash::Crash>),
     /// Reproduce a published study, or run your own: measured and published tables, and a verdict on each claim
     Study(Box<crate::commands::study::Study>),
-    /// Search the options of file systems for a workload: what each is worth, and the best ones
+    /// Find the best file system options for a workload, and what each option is worth
     Tune(Box<crate::commands::tune::Tune>),
     /// Name a result, or write a note on it
     Note(Note),
@@ -102,7 +102,7 @@ pub enum Command {
     Record(crate::commands::record::Record),
     /// Make a trace from what another tool recorded: strace, fio, LTTng
     Import(crate::commands::import::Import),
-    /// Name a phase in the recording that this command runs in; does nothing outside a recording
+    /// Begin a named phase in the recording during which this command runs; does nothing outside a recording
     Mark(crate::commands::record::Mark),
     /// List the available workloads, file systems, disks, kernels, machines, periods, studies and JSON Schemas; or the
     /// results in a folder
@@ -167,7 +167,7 @@ pub struct Run {
     /// the number is then fixed for all. (Stopping once an interval looks narrow would bias intervals)
     #[arg(long, value_name = "PERCENT", conflicts_with = "repeat", value_parser = parse_width)]
     pub width: Option<Percent>,
-    /// The largest number of trials of each configuration that --width may choose; tables say if it does not suffice
+    /// The largest number of trials of each configuration that --width may choose; tables say if more would be needed
     #[arg(long, value_name = "N", default_value_t = 100, requires = "width", value_parser = whole_number::<u32>(5..=10_000))]
     pub at_most: u32,
     /// The first seed; repeats use the following ones
@@ -184,7 +184,7 @@ pub struct Run {
     pub baseline: Option<String>,
     #[command(flatten)]
     pub comparison: ComparisonArgs,
-    /// The number of trials that run at the same time (on a directory they disturb each other)
+    /// The number of trials that run at the same time (in a directory, trials interfere with each other)
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = whole_number::<u16>(JOBS))]
     pub jobs: u16,
     /// Time limit of a trial in seconds; in the lab, of virtual time [default: two days]
@@ -199,7 +199,7 @@ pub struct Run {
     #[command(flatten)]
     pub ranks: RanksArgs,
     /// Print what would run, with exact operation counts, and change nothing. Errors and exit codes are those of the
-    /// run itself; the code is 3 if this host lacks something
+    /// run itself: 3 if a requirement of the run is missing on this host
     #[arg(long)]
     pub dry_run: bool,
     /// Result folder; a folder that has some of the same trials is resumed [default:
@@ -209,7 +209,7 @@ pub struct Run {
     /// Name the result: commands accept the name in place of its path; `fsdyno note` changes it
     #[arg(long, value_name = "NAME", value_parser = parse_name)]
     pub name: Option<String>,
-    /// A note on the result, for `fsdyno list results`; no record or identity includes it
+    /// A note on the result, shown by `fsdyno list results`; it is not part of the records and affects no comparison
     #[arg(long, value_name = "TEXT", value_parser = parse_note)]
     pub note: Option<String>,
     /// Add these trials to a folder that holds other trials; its report shows all of them
@@ -333,14 +333,14 @@ To compare two configurations of one result: fsdyno why mine --fs ext4 --against
 
 For each configuration of RESULT, the trial with the lowest seed runs again in the lab, under
 observation. This takes up to twice as long as the first run. The second run must be bit-identical to
-the first, else nothing is reported; so it needs the same fsdyno, tools and kernel. The explanation is
-stored in RESULT (why.ndjson) and shown in its report.html.
+the first; otherwise nothing is reported. This requires the same fsdyno, tools and kernel. The
+explanation is stored in RESULT (why.ndjson) and shown in its report.html.
 
 Requests: each request is attributed to the file-system structure that its first block belongs to. The
 file system's own tools map the disk as each stage of the trial begins; blocks that they do not map, or
 that change their use within a stage, are unattributed. Time: while the disk has requests to answer, the
-time counts for the one that it answers first. A seek is a request that does not begin where the one
-answered before it ended.
+time counts for the request that it answers first. A seek is a request that does not begin where the
+previously answered request ended.
 
 Instructions: all instructions that the guest executes, by function and call chain, for each operation
 of a phase. Functions that are in no module are assigned to layers by their names.")]
@@ -435,8 +435,8 @@ Examples:
 The exit code is 3 if the lab cannot run. --clean removes only what carries fsdyno's own mark, and
 nothing that belongs to a running process.")]
 pub struct Doctor {
-    /// Remove what killed fsdyno processes left behind, and nothing else: processes, mounts, md arrays, loop devices,
-    /// and folders and files in this directory [default directory: the current one]
+    /// Remove what fsdyno processes left behind when they were killed, and nothing else: processes, mounts, md arrays,
+    /// loop devices, and folders and files in this directory [default directory: the current one]
     #[arg(long, value_name = "DIR", num_args = 0..=1, default_missing_value = ".")]
     pub clean: Option<PathBuf>,
     /// Clear the caches of unpacked kernels, guest snapshots, prepared images and package lists; they are rebuilt when

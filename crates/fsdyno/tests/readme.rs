@@ -182,11 +182,15 @@ const FACTS: &[(&str, &str, &str)] = &[
     ),
     ("most of it in `ext4_match`", "docs/kernels.md", "| +12,977 | `ext4_match`: +8,424 |"),
     (
-        "one on btrfs takes 10.7 % more",
+        "a create on btrfs takes 10.7 % more",
         "results/timelines/2026-11-27-kernels/steps-cpu.md",
         "6.1.0-56-amd64 -> 6.12.117+deb12-amd64 | create | 3 | 24.0 ms | 26.6 ms | +10.7 |",
     ),
-    ("6 % off in the median", "docs/fidelity.md", "the median error of 211 phases is 6 %"),
+    (
+        "the median error of CPU times is 6 %",
+        "docs/fidelity.md",
+        "the median error of 211 phases is 6 %",
+    ),
 ];
 
 #[test]

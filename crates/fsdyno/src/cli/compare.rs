@@ -18,15 +18,15 @@ Examples:
   fsdyno compare base new --format junit > fsdyno.xml
   fsdyno compare base new --bisect   # for git bisect run: examples/ci/README.md
   fsdyno compare result --by kernel  # each step from one kernel to the next
-  fsdyno compare result --by kernel --metric cpu --explain   # name its function
+  fsdyno compare result --by kernel --metric cpu --explain  # and why
 
 Cells are matched by their conditions: workload and parameters, file system, disk or medium, threads, RAM,
 age and all other options; then by the label of --fs, so that 'x=ext4' of one result matches
 'x=ext4 -I 128' of the other. Kernel, tools, lab and disk model may differ; differences are listed.
 Trials of the lab are paired by seed.
 
-With --by the trials within one result, which may be the folder of a study, or of two are compared if they differ only
-in that axis: each with those of the next value, in the order of the values (of kernels: by version).
+With --by, trials of one result (or of two) that differ only in that axis are compared: those of each value with those
+of the next, in the order of the values (kernels: by version). The result may be the folder of a study.
 
 The exit code is 1 if a phase is slower, and 4 if a trial of NEW failed. With --bisect it is 0 if no phase
 is slower by more than the threshold, 1 if one is, and 125 if that is undecided for any reason:
@@ -34,13 +34,13 @@ is slower by more than the threshold, 1 if one is, and 125 if that is undecided 
 pub struct Compare {
     /// The baseline: a result folder, its name, or its trials.ndjson
     pub base: PathBuf,
-    /// The result to compare with it; with --by, a second result whose trials belong to the same comparison
+    /// The result to compare with the baseline; with --by, a second result whose trials belong to the same comparison
     pub new: Option<PathBuf>,
     /// Compare the values of this axis: each with the next one
     #[arg(long, value_name = "AXIS", value_parser = axis_parser())]
     pub by: Option<String>,
-    /// With --by: name the kernel function that accounts for each of the N largest steps [default: 10], by a second run
-    /// of one trial of each side under observation, as `fsdyno why` does
+    /// With --by: explain the N largest steps [default: 10]: run one trial of each of the two values again under
+    /// observation, as `fsdyno why` does, and name the kernel function that accounts for most of the difference
     #[arg(long, value_name = "N", requires = "by", num_args = 0..=1, require_equals = true,
         default_missing_value = "10", value_parser = whole_number::<u32>(REPEATS))]
     pub explain: Option<u32>,

@@ -28,13 +28,13 @@ pub struct RanksArgs {
     /// common directory
     #[arg(long, requires = "shared")]
     pub own: bool,
-    /// With --ranks or --hosts: in each phase a rank works on the items on which the rank N places before it (rank - N)
-    /// worked in the previous phase, so that no client answers from its own cache
+    /// With --ranks or --hosts: in each phase, rank R works on the items that rank R-N worked on in the previous phase,
+    /// so that no client answers from its own cache
     #[arg(long, value_name = "N", requires = "shared", default_value_t = 0, value_parser = whole_number::<u32>(0..=u64::from(MAX_RANKS)))]
     pub shift: u32,
     /// With --ranks or --hosts: after SECONDS of creating files (postmark: of transactions; churn, maildir: of
-    /// operations) all ranks continue until each has done as many as the fastest rank, and later phases work on these
-    /// items (like mdtest -W)
+    /// operations), all ranks continue only until each has done as many items as the fastest rank had done by then;
+    /// later phases work on these items (like mdtest -W)
     #[arg(long, value_name = "SECONDS", requires = "shared", value_parser = parse_seconds)]
     pub stonewall: Option<Nanos>,
 }

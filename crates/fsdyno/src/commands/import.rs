@@ -14,7 +14,7 @@ use crate::exit::{Exit, Failure};
 Examples:
   strace -f -y -ttt -T -o make.strace make -j4
   fsdyno import make.strace --from strace -o make.trace
-  fsdyno import db.log --from fio-v3 -o db.trace   # of fio --write_iolog=db.log
+  fsdyno import db.log --from fio-v3 -o db.trace   # by fio --write_iolog=db.log
   fsdyno run replay --set trace=make.trace --fs ext4 --fs xfs
 
 The tree of the trace has the entries that calls found and that no earlier call in the text created.
@@ -23,17 +23,17 @@ docs/record.md has the limits.")]
 pub struct Import {
     /// The file to import
     pub file: PathBuf,
-    /// Its format
+    /// The format of the file
     #[arg(long, value_enum, value_name = "FORMAT")]
     pub from: Tool,
-    /// The directory of the recorded host whose entries are the tree of the trace, an absolute path [default: the
+    /// The directory of the recorded host whose entries form the tree of the trace, as an absolute path [default: the
     /// working directory of the program]
     #[arg(long, value_name = "DIR")]
     pub tree: Option<PathBuf>,
-    /// The file of the trace; an older trace is replaced
+    /// The trace file to write; an older trace is replaced
     #[arg(short, long, value_name = "FILE", default_value = "fsdyno.trace")]
     pub out: PathBuf,
-    /// Replace each component of a name by a hash; its extension and roughly its length stay
+    /// Replace each component of a name by a hash; the extension and the approximate length are kept
     #[arg(long)]
     pub anonymize: bool,
 }

@@ -77,9 +77,9 @@ Examples:
   fsdyno kernel build reiser4 --linux linux-source-5.10.tar.xz --reiser4 ~/reiser4 --jobs 8
   fsdyno run dirops --kernel reiser4 --fs reiser4 --fs ext4
 
-You provide Reiser4's source: what Linux would have as fs/reiser4, such as commit
-0dd4af06465b of https://github.com/edward6/reiser4, the port to Linux 5.10. The changes to
-Linux that it needs are made in a copy. gcc, make, flex, bison, bc and the headers of libelf
+You provide Reiser4's source: the directory that would be fs/reiser4 in Linux, such as commit
+0dd4af06465b of https://github.com/edward6/reiser4, the port to Linux 5.10. A copy of Linux
+gets the changes that Reiser4 needs. gcc, make, flex, bison, bc and the headers of libelf
 must be installed. The kernel has ext2, ext3, ext4, xfs and reiserfs, too, so that all of them
 run on one kernel; its release ends in -reiser4.")]
 struct Reiser4 {

@@ -20,21 +20,21 @@ Examples:
   fsdyno show trace build.trace
 
 Works without privileges, with all threads and children of the command; --how bpf and --pid need root.
-The exit code is that of the command (128 + N after signal N); codes of fsdyno itself occur only before
-it starts, or if a recording by BPF lost calls of a command that succeeded. The trace has names,
+The exit code is that of the command (128 + N after signal N). fsdyno's own codes occur only before the
+command starts, or if it succeeded but a recording by BPF lost some of its calls. The trace has names,
 sizes and times, but no contents, arguments or environment. docs/record.md has the limits.")]
 pub struct Record {
     /// The mechanism that observes the calls; auto takes the cheapest one that misses nothing
     #[arg(long, value_enum, default_value = "auto")]
     pub how: RecordMethod,
-    /// A directory whose whole tree is recorded before the start; may be repeated [default: the working directory, and
+    /// A directory whose whole tree is recorded before the start; may be repeated [default: in the working directory,
     /// only what the command touches]
     #[arg(long = "tree", value_name = "DIR")]
     pub trees: Vec<PathBuf>,
-    /// The file of the trace; an older trace is replaced
+    /// The trace file to write; an older trace is replaced
     #[arg(short, long, value_name = "FILE", default_value = "fsdyno.trace")]
     pub out: PathBuf,
-    /// Replace each component of a name by a hash; its extension and roughly its length stay
+    /// Replace each component of a name by a hash; the extension and the approximate length are kept
     #[arg(long)]
     pub anonymize: bool,
     /// Afterwards replay the recording five times in the working directory, or in the first --tree, and print the ratio

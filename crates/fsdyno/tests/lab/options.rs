@@ -232,19 +232,21 @@ fn docs() -> PathBuf {
 const HEAD: &str = "\
 # File systems and options
 
-Each spec of this table was given to `--fs`, made, mounted and used in the lab by three small workloads
-(dirops, 200 files; fdtree, 2 levels of 3 directories and 4 files; postmark, 100 files and 200 transactions); its
-tree was read back and compared byte by byte, and its own check was run at the end. `verified` means that all of
-this succeeded; `none` under `check` means that the file system has no check, or is in memory. Options in effect were
-read back from the file system and the mount, not copied from the spec. The table is generated from the records:
+In the lab, a file system was created and mounted for each spec of this table, as given to `--fs`, and used by
+three small workloads (dirops, 200 files; fdtree, 2 levels of 3 directories and 4 files; postmark, 100 files and
+200 transactions). The tree was read back and compared byte by byte, and the file system's own check was run at the
+end. `verified` means that all of this succeeded; `none` under `check` means that the file system has no check, or
+is in memory. Options in effect were read back from the file system and the mount, not copied from the spec. The
+table is generated from the records:
 
     FSDYNO_WRITE_DOCS=1 FSDYNO_TEST=full cargo test --release --locked -p fsdyno --test lab options::every_option
 
 The specs are in `crates/fsdyno/tests/common/specs.rs`. Other options of mkfs and mount are accepted, too
-(`fsdyno show filesystem NAME`); an option that mkfs refuses fails with mkfs's own message. `{journal}` is the lab's
-second disk, 256 MiB here. Btrfs is on one device: its raid profiles need several devices, and
-`--raid` provides one md array. Debian's default kernel has no bcachefs, ntfs3 or zfs, and its SMB server fails; these are tested on other
-kernels (`--kernel`), zfs on one of Ubuntu's (`fsdyno kernel build zfs` adds it to one of Debian's). `raw` has no tree and is tested separately; `reiser4` needs `fsdyno kernel build reiser4`.
+(`fsdyno show filesystem NAME`); an option that mkfs refuses fails with mkfs's own message. `{journal}` is the
+lab's second disk, 256 MiB here. Btrfs is on one device: its raid profiles need several devices, and `--raid`
+provides one md array. Debian's default kernel has no bcachefs, ntfs3 or zfs, and its SMB server fails. These are
+tested on other kernels (`--kernel`): zfs on a kernel of Ubuntu (`fsdyno kernel build zfs` adds it to a kernel of
+Debian). `raw` has no tree and is tested separately; `reiser4` needs `fsdyno kernel build reiser4`.
 
 | spec | kernel | in effect | dirops | fdtree | postmark | check |
 |---|---|---|---|---|---|---|

@@ -34,8 +34,8 @@ impl Metric {
     pub const ALL: &[(&str, &str, Metric)] = &[
         (
             "durable",
-            "Time until the device's own cache was empty, else until the last call returned; for full file \
-             systems the device space per file",
+            "Time until the device's own cache was empty, or until the last call returned if the former is unknown; \
+             for workloads that fill the file system, the device space per file",
             Metric::Durable,
         ),
         ("returned", "Time until the last call returned", Metric::Returned),

@@ -39,12 +39,12 @@ and compared with the operations that were done and acknowledged.
 
 Data that fsync(2), an fsync(2) of the directory, or syncfs(2) acknowledged must survive: if it does
 not, that is a violation, and the exit code is 1. All other losses are reported as the cost of a power
-cut. Each crash point with a violation, a lost name, or a file system that needed repair or could not
-be mounted is a file in findings/, which --replay repeats. `fsdyno report` of the folder prints the
-table in every format; its report.html also has charts.
+cut. Each crash point with a violation, a lost name, or a file system that needed repair or could not be
+mounted is stored in a file in findings/, from which --replay repeats it. `fsdyno report` of the folder
+prints the table in every format; its report.html also has charts.
 
-To resume a stopped run, repeat the command with the same --out: the file systems that were done are kept, and the
-one that was running begins anew. See docs/crash.md.")]
+To resume a stopped run, repeat the command with the same --out: finished file systems are kept, and the
+unfinished one starts again. See docs/crash.md.")]
 pub struct Crash {
     /// The workload to run; see `fsdyno list workloads`
     #[arg(required_unless_present = "replay", value_name = "WORKLOAD")]
@@ -61,11 +61,11 @@ pub struct Crash {
     /// A parameter of the workload; may be repeated; see `fsdyno show workload NAME`
     #[arg(long = "set", value_name = "KEY=VALUE")]
     pub sets: Vec<String>,
-    /// The disk's behaviour on a flush of its cache. File systems are designed for the first; the others show which
-    /// disk faults they do not survive
+    /// The disk's behaviour on a flush of its cache. File systems are designed for the first behaviour; the others show
+    /// which disk faults they do not survive
     #[arg(long, default_value = "honest", value_parser = named(DiskFault::ALL))]
     pub misbehave: DiskFault,
-    /// The atomic write unit in bytes: a write can be torn between two of them; 512 is harsher than a disk with larger
+    /// The atomic write unit in bytes: a write can be torn between two units; 512 is harsher than a disk with larger
     /// physical sectors [default: the disk's physical sector]
     #[arg(long, value_name = "BYTES")]
     pub tear: Option<AtomicUnit>,

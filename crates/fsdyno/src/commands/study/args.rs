@@ -67,7 +67,8 @@ current conditions. The output has the published tables next to the measured one
 claim. A refuted claim is not a failure: the exit code reports only failed trials.
 
 Ctrl-C kills the running trials and keeps the finished ones. To resume, repeat the command with the same
---out; if all trials are stored, it only judges and prints. docs/studies.md describes the study file.")]
+--out; if all trials are stored, the command only judges and prints. docs/studies.md describes the study
+file.")]
 pub struct Study {
     /// A study from `fsdyno list studies`, or a study file (FILE.toml); with --check a study's folder, such as an
     /// archive written by `fsdyno report --archive`
