@@ -11,7 +11,7 @@ use fsdyno_report::compare::{self, CompareOptions, Compared};
 use crate::stored::trials;
 
 /// The request of a comparison.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct CompareRequest {
     /// The baseline: the path or the name of a result.
     pub base: PathBuf,

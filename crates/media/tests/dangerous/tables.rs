@@ -44,7 +44,7 @@ pub fn kernel_parts(bench: &mut Bench) -> Made {
 }
 
 /// Makes a file system that begins at a sector.
-fn lost(bench: &mut Bench, sector: u64) -> Made {
+pub fn lost(bench: &mut Bench, sector: u64) -> Made {
     let (device, image) = bench.device(24);
     let offset = format!("offset={}", sector * 512);
     tool("mke2fs", &["-q", "-t", "ext4", "-E", &offset, &device, "19M"]);

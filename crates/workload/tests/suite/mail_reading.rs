@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use crate::mail::trace;
 use crate::memory::build;
 use fsdyno_record::OpKind;
-use fsdyno_workload::{Setting, Share, Workload};
+use fsdyno_workload::{Call, Compound, Op, Setting, Share, Workload};
 
 /// For each deliverer, the number of its ops that have returned when the last op of each delivery returns.
 fn delivery_ends(
