@@ -27,7 +27,7 @@ On a terminal, `fsdyno advise` asks for what the options do not state, in at mos
 fsdyno commands for the purpose, each with its time in earlier trials on this machine, and runs them only after
 confirmation or with --yes. If a command fails, those after it are not run, and its exit code is returned.")]
 pub struct Advise {
-    /// What the file system is for; the workload of each purpose is in the command that is printed
+    /// The purpose of the file system; the workload of each purpose is in the command that is printed
     #[arg(long = "for", value_name = "PURPOSE", value_parser = purpose::parse,
           help = format!("What the file system is for: {}", purpose::names(", ")))]
     purpose: Option<&'static Purpose>,
