@@ -294,7 +294,7 @@ pub enum RunError {
     /// QEMU ended without a report.
     #[error("run the guest: QEMU {how} before the report was complete{}", tail(console))]
     Died {
-        /// `was killed by signal 9`, `ended with status 1`, ...
+        /// `was killed by signal 9`, `exited with status 1`, ...
         how: String,
         /// True if QEMU ended normally, as it does when its guest powers off.
         powered_off: bool,

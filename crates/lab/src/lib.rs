@@ -461,7 +461,7 @@ impl Guest {
             initramfs: &self.initramfs,
             files: &self.files,
             cpu: &self.cpu,
-            more_words: &self.words,
+            extra_parameters: &self.words,
         }
     }
 }

@@ -52,7 +52,7 @@ impl HashedFile {
     }
 
     /// Reports whether the file is unchanged.
-    pub fn is_same(&self) -> bool {
+    pub fn is_unchanged(&self) -> bool {
         fs::metadata(&self.path).is_ok_and(|found| stamp(&found) == self.stamp)
     }
 }

@@ -104,7 +104,7 @@ pub struct Inherited {
 /// Returns QEMU's arguments.
 pub fn arguments(
     cpu: &CpuPlan,
-    more_words: &str,
+    extra_parameters: &str,
     machine: &Machine,
     on_stop: OnStop,
     files: &Inherited,
@@ -128,7 +128,7 @@ pub fn arguments(
     shared_memory(&mut out, machine, files);
     out.add("-kernel", path(files.kernel));
     out.add("-initrd", path(files.initramfs));
-    let words = kernel_command_line(cpu, more_words);
+    let words = kernel_command_line(cpu, extra_parameters);
     out.add(
         "-append",
         match machine.accel {

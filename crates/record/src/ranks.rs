@@ -118,7 +118,7 @@ pub struct RankPhase {
     pub clock_offset_ns: i64,
     /// Uncertainty of that difference: half of the shortest round trip, and the drift since.
     pub clock_uncertainty_ns: Nanos,
-    /// True if its excess over the median rank is more than half of the median and more than three median deviations.
+    /// True if its excess over the median rank is more than half of the median and more than three median absolute deviations.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub straggler: bool,
 }

@@ -145,7 +145,7 @@ fn prepare(build: &Build<'_>, tree: &Path, place: &Path) -> Result<String, LabEr
     // A source that was built before contains generated files.
     build.run(&["make", "mrproper"], tree)?;
     let linux = source::hash(tree)?;
-    linux::change(build, tree)?;
+    linux::patch_tree(build, tree)?;
     let header = place.join("fsdyno.h");
     fs::write(&header, linux::HEADER).map_err(LabError::io("write", &header))?;
     let makefile = place.join("Makefile");

@@ -61,7 +61,7 @@ pub fn figure(timeline: &Timeline) -> Figure {
 
 /// Every step, with its interval and its verdict.
 fn table(timeline: &Timeline, looks: &[Look]) -> Table {
-    let heads = [
+    let headers = [
         "<file system",
         "<from",
         "<to",
@@ -72,7 +72,7 @@ fn table(timeline: &Timeline, looks: &[Look]) -> Table {
         "95 % interval",
         "<verdict",
     ];
-    let mut table = Table::new("Each step, new over old", &heads);
+    let mut table = Table::new("Each step, new over old", &headers);
     for (line, look) in timeline.lines.iter().zip(looks) {
         for row in &line.steps {
             let Some(step) = &row.step else { continue };
@@ -91,11 +91,11 @@ fn table(timeline: &Timeline, looks: &[Look]) -> Table {
 fn chart(timeline: &Timeline, looks: &[Look]) -> Chart {
     let title = format!("{}: {} by kernel", timeline.title, timeline.measure());
     let sentences: Vec<String> = timeline.sentences().into_iter().map(|(_, text)| text).collect();
-    let described = match sentences.is_empty() {
+    let description = match sentences.is_empty() {
         true => "No step is marked.".to_string(),
         false => sentences.join(". "),
     };
-    let mut chart = Chart::new(title, described);
+    let mut chart = Chart::new(title, description);
     let ratios = || timeline.lines.iter().flat_map(|line| &line.points).map(|point| point.relative);
     let axis = RatioAxis::of_ratios(ratios());
     for (level, label) in axis.ticks() {

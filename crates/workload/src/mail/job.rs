@@ -35,7 +35,7 @@ pub struct Job {
     /// The number of the maildir.
     pub maildir: u64,
     /// Number of bytes before the message in a maildir file, such as `Return-Path`; zero in a store.
-    pub lead: u32,
+    pub prefix_length: u32,
     /// The division into writes.
     pub split: Split,
     /// The progress that the first call waits for.
@@ -52,7 +52,7 @@ impl Job {
             message: 0,
             number: 0,
             maildir: 0,
-            lead: 0,
+            prefix_length: 0,
             split: Split::Blocks(READ),
             after: ProgressPoint::default(),
             compute: Nanos(0),

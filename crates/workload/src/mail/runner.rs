@@ -182,7 +182,8 @@ impl<J: Iterator<Item = Job>> Runner<'_, J> {
         let is_first = self.next_step == 0 && self.progress.part == 0;
         op.after = if is_first { self.job.after } else { ProgressPoint::default() };
         op.compute = if is_first { self.job.compute } else { Nanos(0) };
-        op.expect = if matches!(step, Step::Absent(_)) { Expect::Missing } else { Expect::Success };
+        op.expect =
+            if matches!(step, Step::CheckAbsent(_)) { Expect::Missing } else { Expect::Success };
         op.call = self.layout.call(&self.job, step, self.progress, self.is_inside);
         self.layout.write_names(&self.job, step, self.is_inside, op);
         match step {
