@@ -306,7 +306,7 @@ pub fn venues(
                 // A folder that does not exist yet will be on the file system of its parent.
                 let there =
                     results.ancestors().find(|path| path.is_dir()).unwrap_or(Path::new("."));
-                let mut venue = host()?.with_folder(there);
+                let mut venue = host()?.with_backing_folder(there);
                 if let (HostDevice::Drive(path), Mode::Run) = (&device.device, mode) {
                     venue = venue.with_drive(drive::inspect(run, path)?.claim()?);
                 }

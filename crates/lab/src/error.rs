@@ -242,7 +242,7 @@ impl LabError {
 /// Returns the remedy for a kernel without a module.
 fn module_hint(module: &str, release: &str) -> String {
     let hint = lookup::kernel_hint_of(module).map(String::from);
-    let hint = hint.or_else(|| lookup::kernels_of(module)).unwrap_or_else(|| {
+    let hint = hint.or_else(|| lookup::kernels_note(module)).unwrap_or_else(|| {
         format!(
             "choose a kernel that has {module}, for example with --kernel 6.1 (Linux 6.13 removed reiserfs)"
         )

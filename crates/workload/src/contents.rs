@@ -13,7 +13,7 @@ pub const MAX_SLICE: usize = 1 << 20;
 
 /// Difference between the ids of consecutive versions of a block. Up to five versions of a block have distinct
 /// contents, because none of its multiples below the fifth is a multiple of 2^22; block numbers do not exceed 2^40.
-pub const VERSION: u64 = (1 << 56) + 1_000_003;
+pub const VERSION_STRIDE: u64 = (1 << 56) + 1_000_003;
 
 /// The unit of [`Contents::zero_share`] in bytes: the block size of most file systems, and smaller than the smallest
 /// unit that any of them compresses. The pool and its tail are whole multiples of it.

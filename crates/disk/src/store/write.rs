@@ -42,9 +42,9 @@ impl<M: Memory> Store<M> {
         length: u64,
         source: &mut dyn FnMut(&mut [u8]) -> Result<(), E>,
     ) -> Result<(), StoreError<E>> {
-        let end = offset.checked_add(length).ok_or(StoreError::Beyond)?;
+        let end = offset.checked_add(length).ok_or(StoreError::PastEnd)?;
         if end > self.header.capacity.0 {
-            return Err(StoreError::Beyond);
+            return Err(StoreError::PastEnd);
         }
         let mut at = offset;
         let mut result = Ok(());

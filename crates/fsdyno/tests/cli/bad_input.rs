@@ -54,7 +54,7 @@ const CASES: &[(&str, i32, &str)] = &[
     ("run dirops --sysctl dirty", 2, "vm.dirty_ratio=10"),
     ("run dirops --sysctl vm.foo=1 --dry-run", 2, "no kernel has a sysctl 'vm.foo'"),
     ("run dirops --kernel 6.12..6.1 --dry-run", 2, "the older series comes first"),
-    ("run dirops --kernel six..7.3 --dry-run", 2, "'six' is not a series of kernels"),
+    ("run dirops --kernel six..7.3 --dry-run", 2, "'six' is not a kernel series"),
     ("study guenter-2008 --kernel 7.3..5.10 --dry-run", 2, "the range 7.3..5.10 is empty"),
     ("list disks --available", 2, "--available is for 'fsdyno list kernels'"),
     ("run dirops --sysctl vm.dirty_rato=1", 2, "did you mean 'dirty_ratio'?"),

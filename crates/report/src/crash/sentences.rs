@@ -89,7 +89,7 @@ fn without_loss(rows: &[Row]) -> Vec<String> {
         let s = if cuts == 1 { "" } else { "s" };
         let next_share = SHARES.into_iter().find(|share| *share < upper / 2.0);
         let more = next_share.map_or(String::new(), |share| {
-            let cuts = number::count(proportion::trials_below(share, LEVEL));
+            let cuts = number::count(proportion::trials_to_show_below(share, LEVEL));
             format!("; {cuts} cuts without a loss would show fewer than {}", exact_percent(share))
         });
         format!(

@@ -61,7 +61,7 @@ impl Drop for LoopRelease {
 impl Devices {
     fn acquire(venue: &HostVenue, job: &Job, uuids: u64) -> Result<Devices, VenueError> {
         let Some(drive) = venue.drive() else {
-            return Devices::create(&job.plan.medium, venue.folder());
+            return Devices::create(&job.plan.medium, venue.backing_folder());
         };
         let commands = Commands::derive(&job.plan)?;
         let mkfs = commands.as_ref().map_or(&[][..], |commands| &commands.mkfs);
@@ -179,7 +179,7 @@ pub fn can_run(venue: &HostVenue, plan: &Plan) -> Result<(), VenueError> {
     let Some(filesystem) = Commands::derive(plan)? else { return Err(no_filesystem()) };
     // A drive is not created, and has already been inspected.
     if let Some((kind, plan)) = ephemeral(&plan.medium) {
-        kind.check(venue.folder(), total_size(plan))?;
+        kind.check(venue.backing_folder(), total_size(plan))?;
     }
     prerequisites::check(&filesystem, plan.medium.raid())
 }
@@ -196,7 +196,7 @@ pub fn fingerprint(
     let mut fingerprint = fingerprint::kernel_only();
     let description = match (venue.drive(), ephemeral(medium)) {
         (Some(drive), _) => drive.what(),
-        (None, Some((kind, _))) => (kind.kind.what)(venue.folder())?,
+        (None, Some((kind, _))) => (kind.kind.what)(venue.backing_folder())?,
         // A drive that is only inspected is not claimed.
         (None, None) => return Ok(fingerprint),
     };

@@ -1,6 +1,6 @@
 //! The layout of the file, and the order in which its units are accessed.
 
-use crate::contents::VERSION;
+use crate::contents::VERSION_STRIDE;
 use crate::op::Payload;
 use crate::permutation::Permutation;
 use crate::workload::Share;
@@ -49,7 +49,7 @@ impl Layout {
     pub fn payload(&self, version: u64, block: u64, offset: u64) -> Payload {
         let (index, offset_in_block) = (offset / block, offset % block);
         let length = (block - offset_in_block).min(self.size - offset) as u32;
-        Payload { id: VERSION * version + index, offset: offset_in_block, length }
+        Payload { id: VERSION_STRIDE * version + index, offset: offset_in_block, length }
     }
 
     /// Returns true if the random writes reach the unit at `offset`.

@@ -2,7 +2,7 @@
 
 use fsdyno_record::Nanos;
 
-use crate::contents::VERSION;
+use crate::contents::VERSION_STRIDE;
 use crate::numbered::Numbered;
 use crate::op::{Call, DirSlot, FileSlot, Name, Op, OpenFlags, Payload};
 use crate::op_source::OpSource;
@@ -63,7 +63,7 @@ impl TenantSpec {
         let remaining = self.stream.checked_sub(offset).filter(|remaining| *remaining > 0)?;
         let (block, offset_in_block) = (offset / self.block, offset % self.block);
         let length = (self.block - offset_in_block).min(remaining) as u32;
-        Some(Payload { id: VERSION + block, offset: offset_in_block, length })
+        Some(Payload { id: VERSION_STRIDE + block, offset: offset_in_block, length })
     }
 
     /// Writes the path of a tenant's directory, or of a file in it.
