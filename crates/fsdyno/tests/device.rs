@@ -159,7 +159,7 @@ fn external_journals_and_memory_as_a_medium() {
     }
     // The same command has nothing left to do, and its report has the command that repeats it.
     let again = run_and_check(folder.path(), &words);
-    assert!(stderr(&again).contains("are stored already"), "{}", stderr(&again));
+    assert!(stderr(&again).contains("already stored"), "{}", stderr(&again));
     let html = std::fs::read_to_string(folder.path().join("r/report.html")).unwrap();
     assert!(html.contains("--on ram:512M") && html.contains("--journal-size 64M"));
 }

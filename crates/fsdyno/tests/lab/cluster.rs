@@ -175,7 +175,7 @@ fn a_shard_keeps_its_folder_even_without_trials() {
         ("--shard 2/3 --out one", 2, "holds share 1/3, and share 2/3 cannot be stored there"),
         ("--out one", 2, "holds share 1/3, and a run without --shard cannot be stored there"),
         ("--shard 1/3 --out one --seed 9", 2, "of other trials"),
-        ("--shard 1/3 --out one", 0, "1 of 1 trial is stored already"),
+        ("--shard 1/3 --out one", 0, "1 of 1 trials already stored"),
     ] {
         let output = run(folder.path(), &format!("{words} {more}"));
         assert_eq!(code(&output), exit, "{more}: {}", stderr(&output));

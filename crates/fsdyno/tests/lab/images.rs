@@ -286,7 +286,7 @@ fn a_run_that_is_killed_repeatedly_stores_the_records_of_an_uninterrupted_one() 
     }
     let before = lines(&lab.path().join("killed"));
     let last = lab.good(&format!("{words} --out killed"));
-    assert!(before == 0 || stderr(&last).contains("are stored already"), "{}", stderr(&last));
+    assert!(before == 0 || stderr(&last).contains("already stored"), "{}", stderr(&last));
     assert_eq!(lab.records("killed").len(), 2 * repeats);
     assert_eq!(lab.records("killed"), lab.records("uninterrupted"));
 }

@@ -64,7 +64,7 @@ pub enum Reason {
         at: Bytes,
     },
     /// It has fsdyno's mark, but the data part has contents different from those that fsdyno left.
-    NotLeft {
+    ForeignContents {
         /// The signature found.
         found: Signature,
         /// The contents according to the mark.
@@ -130,7 +130,7 @@ impl fmt::Display for Reason {
                  first 34 MiB yourself)",
                 at.0
             ),
-            Reason::NotLeft { found, left } => write!(
+            Reason::ForeignContents { found, left } => write!(
                 f,
                 "{found} begins at 1 MiB, which is not what fsdyno left there ({left}) (if nothing \
                  of it is needed, overwrite its first mebibytes yourself)"

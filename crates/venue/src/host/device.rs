@@ -66,7 +66,7 @@ impl Devices {
         let commands = Commands::derive(&job.plan)?;
         let mkfs = commands.as_ref().map_or(&[][..], |commands| &commands.mkfs);
         let devices = fsdyno_filesystem::Devices { uuids: Some(uuids), ..Default::default() };
-        drive.blank(&fsdyno_filesystem::fill(mkfs, devices, job.seed)).map_err(MediaError::from)?;
+        drive.clear(&fsdyno_filesystem::fill(mkfs, devices, job.seed)).map_err(MediaError::from)?;
         let data = vec![drive.device().map_err(MediaError::from)?];
         Ok(Devices { array: None, data, journal: None, _release: LoopRelease(Vec::new()) })
     }
