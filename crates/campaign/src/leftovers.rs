@@ -38,15 +38,17 @@ impl LeftoverItem {
     pub fn describe(&self) -> String {
         match self {
             LeftoverItem::Process(it) => {
-                format!("process {} ({}), of process {}", it.pid, it.program, it.parent.pid)
+                format!("process {} ({}), left by process {}", it.pid, it.program, it.parent.pid)
             }
             LeftoverItem::Mount(it, mark) => {
-                format!("the mount {}, of process {}", it.at.display(), mark.pid)
+                format!("mount {}, left by process {}", it.at.display(), mark.pid)
             }
             LeftoverItem::Array(at, mark) => {
-                format!("the array {}, of process {}", at.display(), mark.pid)
+                format!("array {}, left by process {}", at.display(), mark.pid)
             }
-            LeftoverItem::Loop(it) => format!("{}, of process {}", it.path.display(), it.mark.pid),
+            LeftoverItem::Loop(it) => {
+                format!("{}, left by process {}", it.path.display(), it.mark.pid)
+            }
             LeftoverItem::Drive(it) => {
                 let parts = format!("two partitions of {} ({})", it.path.display(), it.serial);
                 match &it.foreign {
@@ -58,7 +60,9 @@ impl LeftoverItem {
                     }
                 }
             }
-            LeftoverItem::Folder(it) => format!("{} (of process {})", it.path.display(), it.pid),
+            LeftoverItem::Folder(it) => {
+                format!("{} (left by process {})", it.path.display(), it.pid)
+            }
         }
     }
 

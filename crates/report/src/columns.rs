@@ -208,7 +208,7 @@ fn rates<'s, 'a>(section: &'s Section<'a>, all: &[Section<'_>]) -> Vec<OutputCol
                 Column::number("p99", |row: &Row<'_>| latency(row, 99.0))
                     .priority(7)
                     .means("99 % of these ops returned within this time")
-                    .after("50 % and 99 % of these ops returned within this time"),
+                    .joint_meaning("50 % and 99 % of these ops returned within this time"),
             ),
         ),
         everywhere(
@@ -240,7 +240,7 @@ fn spread<'c, 'a>(
     cell: impl Fn(&Row<'a>) -> String + 'c,
 ) -> Column<'c, Row<'a>> {
     let column = Column::new(Kind::Spread, "±", cell).means(spread_meaning(all));
-    column.in_words("their spread (±)")
+    column.sentence_name("their spread (±)")
 }
 
 /// `0.4 %`, or empty for a single trial.

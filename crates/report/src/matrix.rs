@@ -22,7 +22,7 @@ pub fn table(sections: &[Section<'_>]) -> Option<Table> {
     if names.len() < MIN_SIZE.0 || sections.len() < MIN_SIZE.1 {
         return None;
     }
-    let first = Head { text: "file system".into(), kind: Kind::Words, ..Head::default() };
+    let first = Head { text: "file system".into(), kind: Kind::Text, ..Head::default() };
     let head = |section: &Section<'_>| Head { text: section.title(), ..Head::default() };
     let heads = std::iter::once(first).chain(sections.iter().map(head)).collect();
     let versus = sections.first().map(|section| section.versus.as_str()).unwrap_or_default();

@@ -119,7 +119,7 @@ impl Venues {
         if trials.clone().next().is_none() {
             return Ok(Venues(None));
         }
-        rerun::venue(trials, &study.kernels, stop).map(|venue| Venues(Some(venue)))
+        rerun::find_venue(trials, &study.kernels, stop).map(|venue| Venues(Some(venue)))
     }
 
     fn venue(&self, trial: &Trial) -> &dyn Venue {

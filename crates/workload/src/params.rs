@@ -419,7 +419,10 @@ mod tests {
         assert!(message("size", "2M").contains("'mix' or a size from 0 B to 1 MiB"));
         for invalid in ["", "+5", "-1", "1e3", "99999999999999999999"] {
             let error = message("files", invalid);
-            assert!(error.contains("is not a number: write digits, such as 20000, 20k"), "{error}");
+            assert!(
+                error.contains("is not a whole number: write one such as 20000, 20k"),
+                "{error}"
+            );
         }
     }
 }

@@ -34,7 +34,7 @@ impl Explainer {
         requested: &[String],
         stop: &Arc<AtomicBool>,
     ) -> Result<Explainer, Failure> {
-        let venue = rerun::venue(trials, requested, stop)?;
+        let venue = rerun::find_venue(trials, requested, stop)?;
         Ok(Explainer { venue, stop: Arc::clone(stop) })
     }
 

@@ -51,7 +51,7 @@ impl Row {
     }
 }
 
-/// Parses the requested file systems, in their order.
+/// Parses the requested file systems, in the order given.
 pub fn specs(requested: &[String]) -> Result<Vec<(String, Spec)>, MatrixError> {
     let mut labels = BTreeSet::new();
     let mut specs = Vec::new();

@@ -1,4 +1,4 @@
-//! The requests of a phase to the device, and the space that it took.
+//! The device requests of a phase, and the space that the phase used.
 
 use fsdyno_record::Bytes;
 use fsdyno_record::trial::Device;
@@ -59,7 +59,7 @@ pub fn requests(section: &Section<'_>, looks: &Looks) -> Option<Figure> {
         key,
     });
     let note = format!(
-        "Requests until durable; means, {}{}.",
+        "Mean number of requests until the data was durable, {}{}.",
         n_text(rows.iter().map(|row| row.returned.n)),
         drawn_note(bars::MAX_BARS, rows.len())
     );
@@ -73,9 +73,21 @@ fn mean(row: &Row<'_>, value: impl Fn(&Device) -> Option<u64>) -> Option<f64> {
 }
 
 fn table(rows: &[&Row<'_>], looks: &Looks) -> Table {
-    let heads =
-        ["<file system", "n", "reads", "writes", "flushes", "discards", "read", "written", "seeks"];
-    let mut table = Table::new("Means over n trials, to the durable (else the last) stamp", &heads);
+    let heads = [
+        "<file system",
+        "n",
+        "reads",
+        "writes",
+        "flushes",
+        "discards",
+        "bytes read",
+        "bytes written",
+        "seeks",
+    ];
+    let mut table = Table::new(
+        "Means over n trials, until the data was durable, or until the last known time",
+        &heads,
+    );
     for row in rows {
         let count = |value: fn(&Device) -> Option<u64>| {
             mean(row, value).map_or("–".into(), |n| number::count(n.round() as u64))
@@ -108,11 +120,11 @@ pub fn space(section: &Section<'_>, looks: &Looks) -> Option<Figure> {
     if rows.iter().all(|(_, used)| *used <= 0.0) {
         return None;
     }
-    let words = |bytes: f64| Bytes(bytes as u64).to_string();
+    let format_bytes = |bytes: f64| Bytes(bytes as u64).to_string();
     let bar = |(row, used): &(&Row<'_>, f64)| Bar {
         name: row.name.clone(),
         look: looks.get(row),
-        value: words(*used),
+        value: format_bytes(*used),
         parts: vec![Part { length: *used, tone: Tone::Full }],
         interval: None,
         thin_bar: None,
@@ -124,14 +136,14 @@ pub fn space(section: &Section<'_>, looks: &Looks) -> Option<Figure> {
         key: Vec::new(),
     });
     let note = format!(
-        "By the file system's own count (statfs) at the end of the phase, including what the empty file \
-         system takes; means, {}{}.",
+        "By the file system's own count (statfs) at the end of the phase, including the space that an empty file \
+         system occupies; means, {}{}.",
         n_text(rows.iter().map(|(row, _)| row.returned.n)),
         drawn_note(bars::MAX_BARS, rows.len())
     );
     let mut table = Table::new("Means over n trials", &["<file system", "n", "space used"]);
     for (row, used) in &rows {
-        let cells = vec![row.name.clone(), row.returned.n.to_string(), words(*used)];
+        let cells = vec![row.name.clone(), row.returned.n.to_string(), format_bytes(*used)];
         table.row(looks.get(row), cells);
     }
     Some(Figure { slug: "space", title: "Space used".into(), note, chart, table })

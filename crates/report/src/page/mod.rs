@@ -408,7 +408,8 @@ mod tests {
         assert!(position("id=\"conditions\"") < position("class=\"command\""));
         assert!(position("href=\"#repeat\"") < position("class=\"answer\""));
         assert!(
-            page.contains("synced") && page.contains("including what the empty file system takes")
+            page.contains("synced")
+                && page.contains("including the space that an empty file system occupies")
         );
     }
 

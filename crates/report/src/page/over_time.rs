@@ -32,8 +32,8 @@ const MAX_STEPS: usize = 120;
 pub fn drawn_trials(trials: &[Trial]) -> Vec<&Trial> {
     let mut firsts: BTreeMap<_, &Trial> = BTreeMap::new();
     for trial in trials.iter().filter(|trial| trial.outcome == Outcome::Ok) {
-        let found = (&trial.conditions.kernel, &trial.conditions.cpu);
-        let row = (&trial.plan.hash, &trial.plan.label, &trial.lab_id, found);
+        let environment = (&trial.conditions.kernel, &trial.conditions.cpu);
+        let row = (&trial.plan.hash, &trial.plan.label, &trial.lab_id, environment);
         let first = firsts.entry(row).or_insert(trial);
         if trial.seed < first.seed {
             *first = trial;
@@ -43,7 +43,7 @@ pub fn drawn_trials(trials: &[Trial]) -> Vec<&Trial> {
 }
 
 /// A row's series in one phase.
-struct Drawn<'a> {
+struct DrawnRow<'a> {
     name: &'a str,
     look: Look,
     seed: u64,
@@ -52,7 +52,7 @@ struct Drawn<'a> {
     length: f64,
 }
 
-impl Drawn<'_> {
+impl DrawnRow<'_> {
     /// The end of interval `index`, in seconds.
     fn end(&self, index: usize) -> f64 {
         self.series.end(index).seconds()
@@ -95,42 +95,46 @@ pub fn figure(section: &Section<'_>, looks: &Looks, series: &Index<'_>) -> Optio
         let series = trial_series.phases.iter().find(|series| series.name == phase.name)?;
         let length = series.length_ns.seconds();
         let (name, look, seed) = (row.name.as_str(), looks.get(row), trial.seed);
-        (length > 0.0).then_some(Drawn { name, look, seed, series, length })
+        (length > 0.0).then_some(DrawnRow { name, look, seed, series, length })
     });
-    let rows: Vec<Drawn<'_>> = rows.collect();
+    let rows: Vec<DrawnRow<'_>> = rows.collect();
     let first = rows.first()?;
     let seeds = match rows.iter().all(|row| row.seed == first.seed) {
         true => format!("seed {} only", first.seed),
         false => "only the first seed of each row".to_string(),
     };
     let note = format!(
-        "From the first op to {}; {seeds}, n = 1{}. Every value is in \
+        "From the first op {}; {seeds}, n = 1{}. Every value is in \
          series.ndjson.",
-        end_stamp(section),
+        describe_end(section),
         drawn_note(MAX_LINES, rows.len())
     );
     let chart = chart(&format!("{}: over time", section.title()), &rows);
     Some(Figure { slug: "over-time", title: "Over time".into(), note, chart, table: table(&rows) })
 }
 
-/// The time at which the series of a phase end: durable, else the last known stamp.
-fn end_stamp(section: &Section<'_>) -> &'static str {
-    let all = || section.rows.iter().filter_map(|row| row.trials.first());
-    let stamp = |(_, phase): &Run<'_>| match (phase.durable_ns, phase.synced_ns) {
-        (Some(_), _) => "durable",
-        (None, Some(_)) => "synced (durable is unknown)",
-        (None, None) => "the last call's return (durable is unknown)",
+/// Describes the end of the series of a phase: durable, or the last known time.
+fn describe_end(section: &Section<'_>) -> &'static str {
+    let first_runs = || section.rows.iter().filter_map(|row| row.trials.first());
+    let end = |(_, phase): &Run<'_>| match (phase.durable_ns, phase.synced_ns) {
+        (Some(_), _) => "until the data was durable",
+        (None, Some(_)) => "until the data was synced (durable is unknown)",
+        (None, None) => "until the last call returned (durable is unknown)",
     };
-    let mut stamps = all().map(stamp);
-    let Some(first) = stamps.next() else { return "its end" };
-    if stamps.all(|stamp| stamp == first) { first } else { "durable, or the last known stamp" }
+    let mut ends = first_runs().map(end);
+    let Some(first) = ends.next() else { return "to the end of the phase" };
+    if ends.all(|end| end == first) {
+        first
+    } else {
+        "until the data was durable, or until the last known time"
+    }
 }
 
 /// Seconds and values.
 type Line = Vec<(f64, f64)>;
 
 /// A panel of the chart: its name, its unit and its line.
-type Panel = (&'static str, Unit, fn(&Drawn<'_>) -> Line);
+type Panel = (&'static str, Unit, fn(&DrawnRow<'_>) -> Line);
 
 const PANELS: [Panel; 4] = [
     ("ops per second", Unit::Rate, |row| row.rates()),
@@ -141,10 +145,10 @@ const PANELS: [Panel; 4] = [
     }),
 ];
 
-fn chart(title: &str, rows: &[Drawn<'_>]) -> Chart {
+fn chart(title: &str, rows: &[DrawnRow<'_>]) -> Chart {
     let rows = &rows[..rows.len().min(MAX_LINES)];
-    let words = rows.iter().map(|row| format!("{}: {}", row.name, describe(row)));
-    let mut chart = Chart::new(title, words.collect::<Vec<_>>().join("; ") + ".");
+    let descriptions = rows.iter().map(|row| format!("{}: {}", row.name, describe(row)));
+    let mut chart = Chart::new(title, descriptions.collect::<Vec<_>>().join("; ") + ".");
     let key: Vec<(Key, String)> =
         rows.iter().map(|row| (Key::Line(row.look), row.name.to_string())).collect();
     chart.key(&key);
@@ -190,15 +194,15 @@ fn chart(title: &str, rows: &[Drawn<'_>]) -> Chart {
 
 /// The SVG path of a line: steps for rates, straight lines between readings.
 fn path(line: &[(f64, f64)], stepped: bool, height: f64, time: &Scale, scale: &Scale) -> String {
-    let right = |seconds: f64| (time.at(seconds) * 1000.0).round();
+    let x_of = |seconds: f64| (time.at(seconds) * 1000.0).round();
     let y_of = |value: f64| ((1.0 - scale.at(value)) * height * 10.0).round() / 10.0;
-    let every = line.len().div_ceil(MAX_STEPS).max(1);
+    let steps_per_group = line.len().div_ceil(MAX_STEPS).max(1);
     let mut path = String::new();
-    for group in line.chunks(every) {
+    for group in line.chunks(steps_per_group) {
         let Some((end, last)) = group.last() else { continue };
-        // Rates of several intervals are averaged; of several readings, the last one is drawn.
+        // If several intervals share a step, their rates are averaged; of readings, the last one is drawn.
         let mean = group.iter().map(|(_, value)| value).sum::<f64>() / group.len() as f64;
-        let (x, y) = (right(*end), y_of(if stepped { mean } else { *last }));
+        let (x, y) = (x_of(*end), y_of(if stepped { mean } else { *last }));
         path.push_str(&match (path.is_empty(), stepped) {
             (true, true) => format!("M0 {y}H{x}"),
             (true, false) => format!("M{x} {y}"),
@@ -213,7 +217,7 @@ fn peak(values: &[u64]) -> Option<String> {
     values.iter().max().map(|bytes| Bytes(*bytes).to_string())
 }
 
-fn describe(row: &Drawn<'_>) -> String {
+fn describe(row: &DrawnRow<'_>) -> String {
     let rates = row.rates();
     let highest = rates.iter().map(|(_, rate)| *rate).fold(0.0, f64::max);
     let dirty = peak(&row.series.dirty_bytes).map(|peak| format!(", at most {peak} dirty"));
@@ -225,15 +229,15 @@ fn describe(row: &Drawn<'_>) -> String {
 }
 
 /// A summary of the lines: all their values would make an unreadable table.
-fn table(rows: &[Drawn<'_>]) -> Table {
+fn table(rows: &[DrawnRow<'_>]) -> Table {
     let heads = [
         "<file system",
         "seed",
         "intervals",
-        "length",
+        "interval length",
         "min ops/s",
-        "median",
-        "max",
+        "median ops/s",
+        "max ops/s",
         "max dirty",
         "max under write-back",
         "written to device",
@@ -245,9 +249,9 @@ fn table(rows: &[Drawn<'_>]) -> Table {
         let rate = |index: usize| {
             rates.get(index).map_or("–".into(), |rate| number::format_scaled(*rate))
         };
-        let dash = |text: Option<String>| text.unwrap_or_else(|| "–".into());
-        let wrote = &row.series.device_written_bytes;
-        let wrote = (!wrote.is_empty()).then(|| Bytes(wrote.iter().sum()).to_string());
+        let or_dash = |text: Option<String>| text.unwrap_or_else(|| "–".into());
+        let written = &row.series.device_written_bytes;
+        let written = (!written.is_empty()).then(|| Bytes(written.iter().sum()).to_string());
         let cells = vec![
             row.name.to_string(),
             row.seed.to_string(),
@@ -256,9 +260,9 @@ fn table(rows: &[Drawn<'_>]) -> Table {
             rate(0),
             rate(rates.len() / 2),
             rate(rates.len().saturating_sub(1)),
-            dash(peak(&row.series.dirty_bytes)),
-            dash(peak(&row.series.writeback_bytes)),
-            dash(wrote),
+            or_dash(peak(&row.series.dirty_bytes)),
+            or_dash(peak(&row.series.writeback_bytes)),
+            or_dash(written),
         ];
         table.row(row.look, cells);
     }
@@ -297,15 +301,15 @@ mod tests {
             let looks = Looks::of(sections.iter().flat_map(|section| &section.rows));
             figure(&sections[0], &looks, &Index::of(&series)).unwrap().note
         };
-        assert!(note(|_| {}).contains("first op to durable; "));
+        assert!(note(|_| {}).contains("first op until the data was durable; "));
         let synced = note(|phase| (phase.durable_ns, phase.synced_ns) = (None, Some(Nanos(9))));
-        assert!(synced.contains("to synced (durable is unknown)"), "{synced}");
+        assert!(synced.contains("until the data was synced (durable is unknown)"), "{synced}");
         let returned = note(|phase| (phase.durable_ns, phase.synced_ns) = (None, None));
-        assert!(returned.contains("to the last call's return"), "{returned}");
+        assert!(returned.contains("until the last call returned"), "{returned}");
     }
 
     #[test]
-    fn the_least_seed_of_each_row_is_drawn_and_other_series_are_not_needed() {
+    fn the_lowest_seed_of_each_row_is_drawn_and_other_series_are_not_needed() {
         let mut trials = fixture::trials();
         trials.reverse();
         let drawn = drawn_trials(&trials);
@@ -338,7 +342,7 @@ mod tests {
         let rates = |tenths: u64| {
             let series = series(Nanos(tenths * 100_000_000));
             let length = series.length_ns.seconds();
-            Drawn { name: "a", look, seed: 1, series: &series, length }.rates()
+            DrawnRow { name: "a", look, seed: 1, series: &series, length }.rates()
         };
         assert_eq!(rates(21), [(1.0, 100.0), (2.1, 110.0 / 1.1)]);
         assert_eq!(rates(25), [(1.0, 100.0), (2.0, 100.0), (2.5, 20.0)]);

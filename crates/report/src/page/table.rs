@@ -8,7 +8,7 @@ impl Table {
     /// before it.
     pub fn new(caption: impl Into<String>, heads: &[&str]) -> Table {
         let head = |text: &&str| match text.strip_prefix('<') {
-            Some(words) => Head { text: words.into(), kind: Kind::Words, ..Head::default() },
+            Some(words) => Head { text: words.into(), kind: Kind::Text, ..Head::default() },
             None if *text == "±" => {
                 Head { text: "±".into(), kind: Kind::Spread, ..Head::default() }
             }

@@ -98,7 +98,7 @@ impl Writer<'_> {
             Fit::Stack { within, heads } => self.stacked(table, within, heads),
             Fit::Records => table.rows.iter().for_each(|row| self.record(table, row)),
         }
-        let more = if self.style.full { table.more.as_slice() } else { &[] };
+        let more = if self.style.full { table.verbose_details.as_slice() } else { &[] };
         for detail in table.details.iter().chain(more) {
             self.paragraph(&format!("  {detail}"), "    ");
         }
@@ -268,7 +268,8 @@ impl Writer<'_> {
                 if layout.widths[index] > 0 {
                     shown.push((index, head));
                 } else if !matches!(head.kind, Kind::Group | Kind::Notes) {
-                    let name = if head.in_words.is_empty() { &head.text } else { head.in_words };
+                    let name =
+                        if head.sentence_name.is_empty() { &head.text } else { head.sentence_name };
                     if !name.is_empty() && !dropped.contains(&name) {
                         dropped.push(name);
                     }
@@ -418,7 +419,7 @@ fn to_ascii(mut document: Document) -> Document {
                 });
                 table.rows.iter_mut().for_each(|row| convert(&mut row.cells));
                 convert(&mut table.details);
-                convert(&mut table.more);
+                convert(&mut table.verbose_details);
                 (table.title, table.caption) = (plain(&table.title), plain(&table.caption));
             }
             Block::Legend(legend) => {
