@@ -261,7 +261,7 @@ fn latency(row: &Row<'_>, p: f64) -> String {
     row.latency.as_ref().map_or("-".into(), |h| Nanos(h.percentile(p)).to_string())
 }
 
-/// The throughput over the time to returned, in MiB/s; none if no bytes were moved. Bytes are the workload's own
+/// The throughput over the time to returned, in MiB/s, or `None` if no bytes were moved. Bytes are the workload's own
 /// count if it has one, because that counts a rewrite once (Bonnie's rewrite reads and writes each byte); otherwise
 /// all bytes written and read.
 pub fn throughput(row: &Row<'_>) -> Option<String> {

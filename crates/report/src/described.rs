@@ -35,11 +35,11 @@ pub struct Described {
     pub values: Vec<(u64, f64)>,
     /// The values beyond the fences.
     pub outliers: Vec<Outlier>,
-    /// The trend of times over the order of the runs; none in the lab.
+    /// The trend of times over the order of the runs, or `None` in the lab.
     pub drift: Option<Drift>,
-    /// The difference of the first run from the rest; none in the lab.
+    /// The difference of the first run from the rest, or `None` in the lab.
     pub warmup: Option<Warmup>,
-    /// The split of the variance between seeds and between trials of one seed; none if no seed ran twice.
+    /// The split of the variance between seeds and between trials of one seed, or `None` if no seed ran twice.
     pub levels: Option<VarianceComponents>,
 }
 

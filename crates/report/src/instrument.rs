@@ -112,13 +112,13 @@ mod tests {
         let view = super::view(&sections, 100);
         assert!(view.disk);
         assert_eq!(view.lines.len(), 12);
-        let over: Vec<&str> = view
+        let over_limit: Vec<&str> = view
             .lines
             .iter()
             .filter(|line| line.over_limit)
             .map(|line| line.name.as_str())
             .collect();
-        assert_eq!(over, [trials[0].plan.label.as_str()]);
+        assert_eq!(over_limit, [trials[0].plan.label.as_str()]);
     }
 
     #[test]

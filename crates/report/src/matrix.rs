@@ -10,7 +10,7 @@ const MIN_SIZE: (usize, usize) = (5, 2);
 /// The ratios at which a darker shade begins.
 const SHADES: [f64; 5] = [1.05, 1.25, 1.6, 2.5, 5.0];
 
-/// The matrix; none if there are too few configurations or phases.
+/// The matrix, or `None` if there are too few configurations or phases.
 pub fn table(sections: &[Section<'_>]) -> Option<Table> {
     let mut names: Vec<String> = Vec::new();
     for row in sections.iter().flat_map(|section| &section.rows) {

@@ -213,14 +213,14 @@ impl PhaseRow<'_> {
 
     fn stragglers(&self) -> String {
         const MAX_SHOWN: usize = 3;
-        let late: Vec<String> = self
+        let stragglers: Vec<String> = self
             .phase
             .ranks
             .iter()
             .filter(|rank| rank.straggler)
             .map(|rank| rank.rank.to_string())
             .collect();
-        match late.as_slice() {
+        match stragglers.as_slice() {
             [] => String::new(),
             [one] => format!("rank {one}"),
             some if some.len() <= MAX_SHOWN => format!("ranks {}", some.join(", ")),

@@ -64,7 +64,7 @@ impl Contents {
     }
 
     /// Zeroes `percent` of each [`ZEROED_UNIT`] bytes of every content, in one run (two if a content begins within the
-    /// run), so that a compressing file system can save about that share of the space.
+    /// run), so a compressing file system can save about that share of the space.
     pub fn zero_share(&mut self, percent: u64) {
         let random = ZEROED_UNIT - ZEROED_UNIT * percent.min(100) as usize / 100;
         for block in self.pool.chunks_mut(ZEROED_UNIT).filter(|block| block.len() > random) {
@@ -210,9 +210,9 @@ mod tests {
     fn a_flipped_a_swapped_and_a_stale_byte_are_found_where_they_are() {
         let contents = Contents::new(9);
         let correct = contents.slice(payload(5, 0, 5000)).to_vec();
-        let mut wrong = correct.clone();
-        wrong[4321] ^= 1;
-        assert_eq!(contents.difference(payload(5, 0, 5000), &wrong), Some(4321));
+        let mut changed = correct.clone();
+        changed[4321] ^= 1;
+        assert_eq!(contents.difference(payload(5, 0, 5000), &changed), Some(4321));
         assert_eq!(contents.difference(payload(5, 0, 5000), &correct), None);
         assert!(contents.difference(payload(6, 0, 5000), &correct).is_some());
         assert!(Contents::new(10).difference(payload(5, 0, 5000), &correct).is_some());

@@ -157,7 +157,7 @@ impl Forest {
         }
     }
 
-    /// Returns the tree and the entry at `path`; none if there is no such path.
+    /// Returns the tree and the entry at `path`, or `None` if there is no such path.
     pub fn parse(&self, path: &[u8]) -> Option<(u64, ForestEntry)> {
         let mut parts = path.split(|byte| *byte == b'/');
         let tree = self.tree_names.parse(parts.next()?).filter(|tree| *tree < self.trees)?;

@@ -81,7 +81,7 @@ impl Uring {
     ///
     /// # Errors
     /// The first op with a result that its workload does not expect; the failure of another thread. Queued
-    /// entries are then never submitted, so that the ring cannot be used again.
+    /// entries are then never submitted, so the ring cannot be used again.
     pub fn run(
         &mut self,
         progress: &PhaseProgress,

@@ -89,7 +89,7 @@ pub fn value(row: &Row, side: Side) -> String {
     value.map_or("-".into(), |value| row.measure.format(value))
 }
 
-/// All marks of a row in one line; empty if it has none.
+/// All marks of a row in one line, or empty if it has none.
 pub fn marks(row: &Row) -> String {
     marks_of(row).join(", ")
 }

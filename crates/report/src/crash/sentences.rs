@@ -58,7 +58,7 @@ pub fn sentences(rows: &[Row]) -> Vec<String> {
     lines
 }
 
-/// The confidence limits of the share of cuts that lose something acknowledged; none without cuts.
+/// The confidence limits of the share of cuts that lose something acknowledged, or `None` without cuts.
 pub fn limits(row: &Row) -> Option<(f64, f64)> {
     let (lost, cuts) = (violations_of(row), row.outcomes.len());
     (cuts > 0).then(|| proportion::interval(lost as u64, cuts as u64, LEVEL))

@@ -11,7 +11,7 @@ use crate::model::{Row, Section};
 use crate::number;
 use crate::table::Table;
 
-/// The figure; none if no aged row has a fresh counterpart.
+/// The figure, or `None` if no aged row has a fresh counterpart.
 pub fn figure(section: &Section<'_>, looks: &Looks) -> Option<Figure> {
     if section.aged.is_empty() {
         return None;

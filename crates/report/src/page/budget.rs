@@ -89,7 +89,7 @@ impl Budget {
         self.omitted_charts += 1;
     }
 
-    /// A sentence on what the page omits; none if it omits nothing.
+    /// A sentence on what the page omits, or `None` if it omits nothing.
     pub fn omission_note(&self) -> Option<String> {
         let omitted = match (self.omitted_parts, self.omitted_charts) {
             (0, 0) => return None,

@@ -86,7 +86,7 @@ pub struct Look {
 }
 
 impl Look {
-    /// The dashes of its lines, in the form of `stroke-dasharray`; empty for a plain line.
+    /// The dashes of its lines, in the form of `stroke-dasharray`, or empty for a plain line.
     pub fn dash(self) -> &'static str {
         DASHES[self.hatch % MAX_LOOKS]
     }

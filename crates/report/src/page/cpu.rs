@@ -16,7 +16,7 @@ use crate::table::Table;
 /// The label of all threads that do not have a separate tone.
 const OTHER_THREADS: &str = "other threads";
 
-/// The figure; none if no CPU time was recorded.
+/// The figure, or `None` if no CPU time was recorded.
 pub fn figure(section: &Section<'_>, looks: &Looks) -> Option<Figure> {
     let rows = &section.rows;
     let kinds = thread_kinds(rows);

@@ -72,7 +72,7 @@ pub fn html(rows: &[Row]) -> Result<String, ReportError> {
     Ok(page)
 }
 
-/// The section of a page that shows power cuts; none if the page has no space for it.
+/// The section of a page that shows power cuts, or `None` if the page has no space for it.
 pub fn page_part(all: &[Row], budget: &mut Budget) -> Option<Part> {
     if !budget.next_part() {
         return None;

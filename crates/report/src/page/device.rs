@@ -12,7 +12,7 @@ use crate::model::{Row, Section};
 use crate::number;
 use crate::table::Table;
 
-/// The figure of requests and seeks; none if the device has no counters.
+/// The figure of requests and seeks, or `None` if the device has no counters.
 pub fn requests(section: &Section<'_>, looks: &Looks) -> Option<Figure> {
     let rows: Vec<&Row<'_>> =
         section.rows.iter().filter(|row| mean(row, |d| Some(d.reads)).is_some()).collect();
@@ -112,8 +112,8 @@ fn table(rows: &[&Row<'_>], looks: &Looks) -> Table {
     table.without_empty()
 }
 
-/// The figure of the space in use at the end of the phase; none for a directory, where statfs counts the whole file
-/// system.
+/// The figure of the space in use at the end of the phase, or `None` for a directory, where statfs counts the whole
+/// file system.
 pub fn space(section: &Section<'_>, looks: &Looks) -> Option<Figure> {
     let rows: Vec<(&Row<'_>, f64)> =
         section.rows.iter().filter_map(|row| Some((row, space_used(row)?))).collect();

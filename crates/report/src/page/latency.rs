@@ -18,7 +18,7 @@ const HEIGHT: f64 = 208.0;
 /// The smallest share of ops that is drawn.
 const MIN_SHARE: f64 = 1e-6;
 
-/// The figure; none if no op has a latency.
+/// The figure, or `None` if no op has a latency.
 pub fn figure(section: &Section<'_>, looks: &Looks) -> Option<Figure> {
     let op = section.latency_op?.name();
     let rows: Vec<(&Row<'_>, &Histogram)> =

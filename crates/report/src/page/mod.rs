@@ -447,8 +447,8 @@ mod tests {
         }
         for trials in [zero, fixture::single(), vec![fixture::trials().remove(0)], Vec::new()] {
             let page = page(&trials);
-            for wrong in ["NaN", "inf%", "inf\""] {
-                assert!(!page.contains(wrong), "{wrong}");
+            for invalid in ["NaN", "inf%", "inf\""] {
+                assert!(!page.contains(invalid), "{invalid}");
             }
         }
     }

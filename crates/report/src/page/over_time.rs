@@ -87,7 +87,7 @@ impl DrawnRow<'_> {
     }
 }
 
-/// The figure of the lowest seed of each row; none if nothing was recorded over time.
+/// The figure of the lowest seed of each row, or `None` if nothing was recorded over time.
 pub fn figure(section: &Section<'_>, looks: &Looks, series: &Index<'_>) -> Option<Figure> {
     let rows = section.rows.iter().filter_map(|row| {
         let (trial, phase) = row.trials.first()?;

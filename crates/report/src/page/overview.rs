@@ -96,7 +96,7 @@ struct Phase {
     dots: Vec<Dot>,
 }
 
-/// The figure; none if nothing is compared.
+/// The figure, or `None` if nothing is compared.
 pub fn figure(sections: &[Section<'_>], looks: &Looks) -> Option<Figure> {
     let phases: Vec<Phase> = sections.iter().filter_map(|section| phase(section, looks)).collect();
     let versus = sections.first()?.versus.clone();
@@ -254,7 +254,7 @@ fn label(dot: &Dot, axis: &Axis) -> String {
     }
 }
 
-/// The position of a dot's name next to its interval, and true if that is on the right; none if the name fits on
+/// The position of a dot's name next to its interval, and true if that is on the right, or `None` if the name fits on
 /// neither side in the narrowest chart.
 fn side_position(dot: &Dot, axis: &Axis) -> Option<(f64, bool)> {
     let (low, high) = dot.interval.unwrap_or((dot.ratio, dot.ratio));

@@ -11,7 +11,7 @@ use crate::model::{Row, Section};
 use crate::table::Failure;
 use crate::{answer, machines, number, subject};
 
-/// The note on explained trials that the page has no space for; none if there are none.
+/// The note on explained trials that the page has no space for, or `None` if there are none.
 pub fn more_explained(count: usize) -> Option<String> {
     let verb = if count == 1 { "is" } else { "are" };
     (count > 0)

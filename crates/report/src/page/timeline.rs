@@ -20,8 +20,8 @@ const RIGHT: f64 = 0.84;
 /// Vertical space for the name of a line.
 const NAME_HEIGHT: f64 = 16.0;
 
-/// The section with all timelines, and a sentence for each marked step; none if there are no timelines or the page
-/// has no space.
+/// The section with all timelines, and a sentence for each marked step, or `None` if there are no timelines or the
+/// page has no space.
 pub fn part(timelines: &[Timeline], budget: &mut Budget) -> Option<Part> {
     if timelines.is_empty() || !budget.next_part() {
         return None;

@@ -205,9 +205,9 @@ struct ComparisonStatistics {
     /// p-value adjusted by Holm's method for all comparisons of the report; against the best for all pairs of rows,
     /// because each row could have been the best.
     p_in_table: Option<f64>,
-    /// True if no two repeats differed, so that the difference alone gives the verdict.
+    /// True if no two repeats differed, so the difference alone gives the verdict.
     exact: bool,
-    /// Permutation test; only for a host's trials.
+    /// Permutation test, only for a host's trials.
     relabelled: Option<PermutationStatistics>,
     /// Number of repeats that would find a difference of the threshold or show that there is none.
     n_that_would_decide: Option<u32>,

@@ -36,7 +36,7 @@ pub struct Head {
     pub kind: Kind,
     /// The columns with the highest priority are omitted first if space is short; 0 is never omitted.
     pub priority: u8,
-    /// Its meaning for the legend; empty if the header is clear.
+    /// Its meaning for the legend, or empty if the header is clear.
     pub meaning: String,
     /// The column's name in the legend, if it differs from the header.
     pub term: &'static str,
@@ -141,11 +141,11 @@ pub struct Row {
     pub cells: Vec<String>,
     /// Its tone.
     pub tone: Tone,
-    /// The CSS classes of the dot that a page draws before the row's first cell; empty for no dot.
+    /// The CSS classes of the dot that a page draws before the row's first cell, or empty for no dot.
     pub dot: String,
     /// Flags that a page displays below it.
     pub flags: Vec<&'static str>,
-    /// The shade of each cell in a page, positive for slower, negative for faster; empty for none.
+    /// The shade of each cell in a page, positive for slower, negative for faster, or empty for none.
     pub shades: Vec<i8>,
 }
 
@@ -168,7 +168,7 @@ pub enum Fit {
     Transpose,
     /// A row that is wider than `within` is printed one cell per line; headers are in capitals.
     Stack {
-        /// The width of the terminal; none for a pipe, where each row stays one line.
+        /// The width of the terminal, or `None` for a pipe, where each row stays one line.
         within: Option<usize>,
         /// True if the headers are printed.
         heads: bool,
@@ -180,9 +180,9 @@ pub enum Fit {
 /// A table.
 #[derive(Clone, Debug, Default)]
 pub struct Table {
-    /// Its title; empty for none.
+    /// Its title, or empty for none.
     pub title: String,
-    /// A paragraph directly above it; empty for none.
+    /// A paragraph directly above it, or empty for none.
     pub caption: String,
     /// The columns.
     pub heads: Vec<Head>,

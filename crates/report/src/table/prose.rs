@@ -12,7 +12,7 @@ const MAX_PROSE_WIDTH: usize = 100;
 pub struct Prose {
     /// Columns of a line of prose.
     pub width: usize,
-    /// The width at which a row of a table is stacked; none in a pipe.
+    /// The width at which a row of a table is stacked, or `None` in a pipe.
     pub limit: Option<usize>,
 }
 

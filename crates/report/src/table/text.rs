@@ -360,7 +360,7 @@ fn lines(table: &Table) -> Vec<Vec<String>> {
     std::iter::once(heads).chain(table.rows.iter().map(|row| row.cells.clone())).collect()
 }
 
-/// Lines of a table, each column as wide as its widest cell; none if one is too long. Columns of text are
+/// Lines of a table, each column as wide as its widest cell, or `None` if one is too long. Columns of text are
 /// left-aligned; empty columns are omitted.
 fn aligned(table: &[Vec<String>], lefts: &[bool], width: usize) -> Option<Vec<String>> {
     let columns = table.first().map_or(0, Vec::len);

@@ -164,7 +164,7 @@ enum RunTarget {
 /// The state of a division: the limits that the quantities seen so far place on the divisor, and the first error.
 struct Scaler {
     divisor: u64,
-    /// The names of the selected runs; empty means all.
+    /// The names of the selected runs, or empty for all.
     selected_runs: Vec<String>,
     /// True while the quantities are those of a selected run.
     is_checked: bool,

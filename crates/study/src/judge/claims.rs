@@ -272,14 +272,14 @@ impl Context<'_> {
         }
     }
 
-    /// Explains a reversal that the interval shows but the corrected p-value does not; empty otherwise.
+    /// Explains a reversal that the interval shows but the corrected p-value does not, or returns an empty text.
     fn uncertain_reversal(&self, part: &Part) -> String {
         let Some(p) = self.outcome.uncertain_reversal else { return String::new() };
         let comparative = if part.estimate.value < 1.0 { "less" } else { "more" };
         format!("; that it is {comparative} than 1 is not sure (p = {p:.2}{})", self.among_claims())
     }
 
-    /// Returns ` as one of 40 claims`; empty for a single claim.
+    /// Returns ` as one of 40 claims`, or empty for a single claim.
     fn among_claims(&self) -> String {
         let tested = self.tested;
         if tested > 1 { format!(" as one of {tested} claims") } else { String::new() }

@@ -25,8 +25,8 @@ pub struct Part {
     pub ratio: bool,
     /// The measured rows: run and label.
     pub rows: Vec<(String, String)>,
-    /// Typical error of the processor profile in a ratio of two file systems (0.2 is 20 %), for the CPU's share of
-    /// the time; zero if no profile matters.
+    /// Typical error of the processor profile in a ratio of two file systems (0.2 is 20 %), for the CPU's share of the
+    /// time, or zero if no profile matters.
     pub model: f64,
     /// True if it is fitted to points: only its interval decides, and two points, which an exponent
     /// always fits exactly, have none.
@@ -235,7 +235,7 @@ impl Part {
         self.counted_limit(margin).filter(|_| self.falls_short(margin)).or_else(|| self.nearest())
     }
 
-    /// Returns the p-value of its apparent position: within, by both bounds, or outside. It is two-sided, so that
+    /// Returns the p-value of its apparent position: within, by both bounds, or outside. It is two-sided, so
     /// it is below 5 % if and only if the interval excludes the bound.
     fn p(&self, margin: f64) -> Option<f64> {
         let edges = || [self.above, self.below].into_iter().flatten();

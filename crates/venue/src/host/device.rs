@@ -113,7 +113,7 @@ impl Devices {
         self.all().map(|device| device.held.as_fd()).collect()
     }
 
-    /// Reports whether the page cache holds the devices' backing files, so that data stay cached after an unmount.
+    /// Reports whether the page cache holds the devices' backing files, so data stay cached after an unmount.
     fn are_cached(&self) -> bool {
         self.all().any(|device| loops::is_loop(&device.path) && !loops::is_direct(&device.path))
     }
@@ -149,7 +149,7 @@ fn mark_warm_gaps(report: &mut AgentReport) {
 
 const REMOUNT: &str = "remount";
 
-/// Returns the devices to create; none if the medium is a drive.
+/// Returns the devices to create, or `None` if the medium is a drive.
 fn ephemeral(medium: &MediumPlan) -> Option<(EphemeralMedium, &EphemeralPlan)> {
     let (kind, plan) = medium.ephemeral()?;
     Some((kind.into(), plan))

@@ -72,7 +72,7 @@ pub struct Frame {
     pub own: u64,
     /// Number of calls.
     pub calls: u64,
-    /// Time of the processor model's events in it alone, in units of one instruction's time; zero without a model.
+    /// Time of the processor model's events in it alone, in units of one instruction's time, or zero without a model.
     #[serde(default)]
     pub charged: u64,
     /// Its layer.

@@ -28,7 +28,7 @@ pub struct Layout {
     pub reads: u64,
     /// Number of random writes.
     pub writes: u64,
-    /// Number of random writes by a thread between two fsyncs; zero for no fsync.
+    /// Number of random writes by a thread between two fsyncs, or zero for no fsync.
     pub fsync: u64,
     /// True if the file is created before the first phase.
     pub prebuilt: bool,

@@ -133,7 +133,7 @@ impl BigFile {
         Expected::pieces(state.size).with_mode(MODE)
     }
 
-    /// Returns the expected content from byte `offset` to the end of its block or of the file; none past the end.
+    /// Returns the expected content from byte `offset` to the end of its block or of the file, or `None` past the end.
     pub fn piece(&self, state: State, offset: u64) -> Option<Payload> {
         let remaining = state.size.checked_sub(offset).filter(|remaining| *remaining > 0)?;
         if state.seeks_done && self.seeks.is_updated(offset / u64::from(self.chunk)) {
@@ -232,7 +232,7 @@ impl Seeks {
         }
     }
 
-    /// Returns the index of a ticket among the updates; none if its chunk is only read.
+    /// Returns the index of a ticket among the updates, or `None` if its chunk is only read.
     fn update_index(&self, ticket: u64) -> Option<u64> {
         let seekers = u64::from(self.seekers);
         match self.rule {
@@ -247,7 +247,7 @@ impl Seeks {
         }
     }
 
-    /// Returns the ticket of a seeker in a round; none if there are no more.
+    /// Returns the ticket of a seeker in a round, or `None` if there are no more.
     fn ticket_of(&self, rank: u64, round: u64) -> Option<u64> {
         let seekers = u64::from(self.seekers);
         let index = (rank + seekers - round % seekers) % seekers;

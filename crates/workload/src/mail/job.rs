@@ -34,7 +34,7 @@ pub struct Job {
     pub number: u64,
     /// The number of the maildir.
     pub maildir: u64,
-    /// Number of bytes before the message in a maildir file, such as `Return-Path`; zero in a store.
+    /// Number of bytes before the message in a maildir file, such as `Return-Path`, or zero in a store.
     pub prefix_length: u32,
     /// The division into writes.
     pub split: Split,

@@ -139,7 +139,7 @@ impl<'a, J: Iterator<Item = Job>> Runner<'a, J> {
         &mut self.jobs
     }
 
-    /// Returns the next step with a call to make; none at the end of all jobs.
+    /// Returns the next step with a call to make, or `None` at the end of all jobs.
     fn step(&mut self) -> Option<Step> {
         loop {
             match self.job.steps.get(self.next_step) {

@@ -57,8 +57,8 @@ impl TenantSpec {
         Payload { id, offset: 0, length: self.size }
     }
 
-    /// Returns the content of the neighbour's file from `offset` on, to the end of the block or of the file; none at or
-    /// past the end of the file.
+    /// Returns the content of the neighbour's file from `offset` on, to the end of the block or of the file, or `None`
+    /// at or past the end of the file.
     pub fn stream_payload(&self, offset: u64) -> Option<Payload> {
         let remaining = self.stream.checked_sub(offset).filter(|remaining| *remaining > 0)?;
         let (block, offset_in_block) = (offset / self.block, offset % self.block);

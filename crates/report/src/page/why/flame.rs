@@ -56,7 +56,7 @@ impl By {
         }
     }
 
-    /// The tree of a phase's ops; none if the phase does not have that quantity.
+    /// The tree of a phase's ops, or `None` if the phase does not have that quantity.
     fn tree(self, phase: &Phase) -> Option<Frame> {
         let tree = phase.executed.get(&Task::Ops)?;
         match self {
