@@ -18,7 +18,7 @@ static CLEANING: Mutex<()> = Mutex::new(());
 /// The options of these runs.
 const WORK: &str = "run dirops";
 
-fn words(device: &str, image: &Path, more: &str) -> String {
+fn args(device: &str, image: &Path, more: &str) -> String {
     format!("{WORK} --on {device} --erase {} {more}", image.display())
 }
 
@@ -38,7 +38,7 @@ fn a_drive_is_named_exactly_before_it_is_erased() {
         assert_eq!(printed.lines().count(), 1, "{printed}");
     }
     // The options of the message are sufficient.
-    let output = run(folder.path(), &words(&device, &image, "--dry-run"));
+    let output = run(folder.path(), &args(&device, &image, "--dry-run"));
     let printed = stdout(&output);
     assert_eq!(code(&output), 0, "{}", stderr(&output));
     for part in [
@@ -51,7 +51,7 @@ fn a_drive_is_named_exactly_before_it_is_erased() {
     ] {
         assert!(printed.contains(part), "{part}: {printed}");
     }
-    let output = run(folder.path(), &words(&device, &image, "--dry-run --format json"));
+    let output = run(folder.path(), &args(&device, &image, "--dry-run --format json"));
     let value: serde_json::Value = serde_json::from_str(&stdout(&output)).unwrap();
     assert_eq!(value["drives"][0]["device"], format!("{device}p1"));
     assert_eq!(bench.hashes(), before);
@@ -75,9 +75,9 @@ fn requests_that_are_invalid_for_a_drive_are_refused_before_it_is_touched() {
         ("--jobs 2", "trials would share the drive"),
         ("--set files=100000 --set size=64K", "writes"),
     ] {
-        let words = words(&device, &image, "");
+        let args = args(&device, &image, "");
         let mut program = fsdyno(folder.path());
-        program.args(words.split_whitespace());
+        program.args(args.split_whitespace());
         program.args(more.split_whitespace().map(|word| word.replace('/', " ")));
         let output = program.output().unwrap();
         assert_eq!(code(&output), 2, "{more}: {}", stderr(&output));
@@ -85,7 +85,7 @@ fn requests_that_are_invalid_for_a_drive_are_refused_before_it_is_touched() {
     }
     tool("mke2fs", &["-q", "-F", "-t", "ext2", &device]);
     let signed = bench.hashes();
-    let output = run(folder.path(), &words(&device, &image, ""));
+    let output = run(folder.path(), &args(&device, &image, ""));
     assert_eq!(code(&output), 2);
     assert!(stderr(&output).contains("not fsdyno's: ext2"), "{}", stderr(&output));
     assert_eq!(bench.hashes(), signed);
@@ -94,7 +94,7 @@ fn requests_that_are_invalid_for_a_drive_are_refused_before_it_is_touched() {
     let program = env!("CARGO_BIN_EXE_fsdyno");
     let mut unprivileged = command("setpriv", &["--reuid", "65534", "--clear-groups", program]);
     let output =
-        unprivileged.args(words(&device, &image, "--out /tmp/x").split_whitespace()).output();
+        unprivileged.args(args(&device, &image, "--out /tmp/x").split_whitespace()).output();
     let output = output.unwrap();
     assert_eq!(code(&output), 3, "{}", stderr(&output));
     assert!(stderr(&output).contains("sudo"), "{}", stderr(&output));
@@ -107,12 +107,12 @@ fn a_run_formats_checks_and_releases_its_drive() {
     }
     let (folder, mut bench) = (tempfile::tempdir().unwrap(), Bench::new());
     let (device, image) = bench.device(160);
-    let words = words(
+    let args = args(
         &device,
         &image,
         "--fs ext4 --fs btrfs --fs ext2 --repeat 2 --out results --set files=200",
     );
-    let output = run(folder.path(), &words);
+    let output = run(folder.path(), &args);
     assert_eq!(code(&output), 0, "{}", stderr(&output));
     let text = std::fs::read_to_string(folder.path().join("results/trials.ndjson")).unwrap();
     let trials: Vec<serde_json::Value> =
@@ -132,7 +132,7 @@ fn a_run_formats_checks_and_releases_its_drive() {
     let mounts = std::fs::read_to_string("/proc/self/mountinfo").unwrap();
     assert!(!mounts.contains(&device), "{mounts}");
     // All trials are stored; the same command has nothing left to do.
-    let output = run(folder.path(), &words);
+    let output = run(folder.path(), &args);
     assert_eq!((code(&output), lines(&folder.path().join("results"))), (0, 6));
 }
 
@@ -144,7 +144,7 @@ fn a_killed_run_leaves_no_mount_and_the_next_one_uses_the_drive_again() {
     let _cleaning = CLEANING.lock().unwrap_or_else(PoisonError::into_inner);
     let (folder, mut bench) = (tempfile::tempdir().unwrap(), Bench::new());
     let (device, image) = bench.device(64);
-    let long = words(&device, &image, "--set files=10000 --repeat 50 --out killed");
+    let long = args(&device, &image, "--set files=10000 --repeat 50 --out killed");
     for _ in 0..3 {
         let mut child = fsdyno(folder.path()).args(long.split_whitespace()).spawn().unwrap();
         let killed = folder.path().join("killed");
@@ -159,7 +159,7 @@ fn a_killed_run_leaves_no_mount_and_the_next_one_uses_the_drive_again() {
         };
         wait_until("the release of the drive", free);
     }
-    let output = run(folder.path(), &words(&device, &image, "--set files=200 --out whole"));
+    let output = run(folder.path(), &args(&device, &image, "--set files=200 --out whole"));
     assert_eq!(code(&output), 0, "{}", stderr(&output));
     assert!(!Path::new(&format!("{device}p1")).exists());
 }
@@ -173,7 +173,7 @@ fn foreign_content_on_a_partition_of_a_killed_run_is_named_and_kept() {
     let (folder, mut bench) = (tempfile::tempdir().unwrap(), Bench::new());
     let (device, image) = bench.device(64);
     let part = format!("{device}p1");
-    let killed = words(&device, &image, "--set files=10000 --repeat 50 --out killed");
+    let killed = args(&device, &image, "--set files=10000 --repeat 50 --out killed");
     let mut child = fsdyno(folder.path()).args(killed.split_whitespace()).spawn().unwrap();
     wait_until("a trial", || lines(&folder.path().join("killed")) > 0);
     child.kill().unwrap();

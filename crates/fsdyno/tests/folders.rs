@@ -40,13 +40,13 @@ fn root_follows_no_link_of_another_user_out_of_a_result_folder() {
     let names = ["trials.ndjson", "series.ndjson", "report.html", "schedule.json"];
     for (name, target) in names.into_iter().flat_map(|name| [(name, &precious), (name, &new)]) {
         let trap = trap(base.path(), name, target);
-        for words in [
+        for args in [
             format!("{WORK} --out {}", trap.display()),
             format!("{WORK} --dry-run --out {}", trap.display()),
         ] {
-            let output = run(base.path(), &words);
+            let output = run(base.path(), &args);
             let message = stderr(&output);
-            assert_eq!(code(&output), 2, "{words}: {message}");
+            assert_eq!(code(&output), 2, "{args}: {message}");
             assert!(
                 message.contains(&format!("'{name}' is a link under the control of user {OTHER}")),
                 "{message}"
@@ -71,7 +71,7 @@ fn root_writes_no_page_chart_or_archive_through_a_link_of_another_user() {
     let page = trap(base.path(), "page.html", &base.path().join("new"));
     let folder = trap(base.path(), "folder", &precious);
     let (page, folder) = (page.join("page.html"), folder.join("folder"));
-    for words in [
+    for args in [
         format!("report r --html {}", page.display()),
         format!("report r --html {}/page.html", folder.display()),
         format!("report r --charts {}", folder.display()),
@@ -80,10 +80,10 @@ fn root_writes_no_page_chart_or_archive_through_a_link_of_another_user() {
         format!("study ./my-study.toml --out {}/s", folder.display()),
         format!("crash dirops --fs ext4 --out {}/s --dry-run", folder.display()),
     ] {
-        let output = run(base.path(), &words);
+        let output = run(base.path(), &args);
         let message = stderr(&output);
-        assert_eq!(code(&output), 2, "{words}: {message}");
-        assert!(message.contains("under the control of user 65534"), "{words}: {message}");
+        assert_eq!(code(&output), 2, "{args}: {message}");
+        assert!(message.contains("under the control of user 65534"), "{args}: {message}");
     }
     assert_eq!(std::fs::read_dir(&precious).unwrap().count(), 0);
     assert!(!base.path().join("new").exists());

@@ -155,13 +155,13 @@ const CASES: &[(&str, i32, &str)] = &[
 fn every_mistake_gets_a_one_line_message_and_its_exit_code_and_leaves_no_file() {
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("a-file"), "mine").unwrap();
-    for (words, exit, part) in CASES {
-        let output = run(folder.path(), words);
+    for (args, exit, part) in CASES {
+        let output = run(folder.path(), args);
         let message = stderr(&output);
-        assert_eq!(code(&output), *exit, "fsdyno {words}: {message}");
-        assert!(message.contains(part), "fsdyno {words}: {message}");
-        assert_eq!(message.lines().count(), 1, "fsdyno {words}: {message}");
-        assert!(output.stdout.is_empty(), "fsdyno {words}");
+        assert_eq!(code(&output), *exit, "fsdyno {args}: {message}");
+        assert!(message.contains(part), "fsdyno {args}: {message}");
+        assert_eq!(message.lines().count(), 1, "fsdyno {args}: {message}");
+        assert!(output.stdout.is_empty(), "fsdyno {args}");
     }
     let left: Vec<_> = std::fs::read_dir(folder.path()).unwrap().flatten().collect();
     assert_eq!(left.len(), 1, "{left:?}");
@@ -187,22 +187,22 @@ const NUMBERS: &[(&str, &str)] = &[
 #[test]
 fn a_wrong_number_gets_the_same_message_from_every_command() {
     let folder = tempfile::tempdir().unwrap();
-    for (words, part) in NUMBERS {
-        let output = run(folder.path(), words);
+    for (args, part) in NUMBERS {
+        let output = run(folder.path(), args);
         let message = stderr(&output);
-        assert_eq!(code(&output), 2, "fsdyno {words}: {message}");
-        assert!(message.starts_with("error: invalid value '"), "fsdyno {words}: {message}");
-        assert!(message.contains(part), "fsdyno {words}: {message}");
+        assert_eq!(code(&output), 2, "fsdyno {args}: {message}");
+        assert!(message.starts_with("error: invalid value '"), "fsdyno {args}: {message}");
+        assert!(message.contains(part), "fsdyno {args}: {message}");
     }
 }
 
 #[test]
 fn numbers_with_suffixes_and_file_systems_with_commas_are_accepted() {
     let folder = tempfile::tempdir().unwrap();
-    let planned = |words: &str| {
-        let words = format!("run dirops --on model --dry-run --format json {words}");
-        let output = run(folder.path(), &words);
-        assert_eq!(code(&output), 0, "{words}: {}", stderr(&output));
+    let planned = |args: &str| {
+        let args = format!("run dirops --on model --dry-run --format json {args}");
+        let output = run(folder.path(), &args);
+        assert_eq!(code(&output), 0, "{args}: {}", stderr(&output));
         stdout(&output)
     };
     let one = planned("--fs cached-ext2 --fs indexed-ext2 --set files=1000 --repeat 20");
@@ -238,13 +238,13 @@ fn several_words_given_as_one_argument_get_a_hint() {
 #[test]
 fn quiet_prints_only_results_and_errors_and_verbose_adds_commands() {
     let folder = tempfile::tempdir().unwrap();
-    let words = "run dirops --on model --fs cached-ext2 --set files=50 --out";
-    let plain = run(folder.path(), &format!("{words} a"));
-    let quiet = run(folder.path(), &format!("-q {words} b"));
+    let args = "run dirops --on model --fs cached-ext2 --set files=50 --out";
+    let plain = run(folder.path(), &format!("{args} a"));
+    let quiet = run(folder.path(), &format!("-q {args} b"));
     assert_eq!((code(&quiet), stderr(&quiet).as_str()), (0, ""));
     assert_eq!(stdout(&quiet), stdout(&plain));
     assert!(stderr(&plain).contains("report: a/report.html"), "{}", stderr(&plain));
-    let verbose = run(folder.path(), &format!("{words} c --verbose"));
+    let verbose = run(folder.path(), &format!("{args} c --verbose"));
     // The tables are the same, and notes explain them.
     assert!(stdout(&plain).contains("--verbose explains"), "{}", stdout(&plain));
     assert!(stdout(&verbose).contains("returned: until the last call returned"));
@@ -298,8 +298,8 @@ fn an_archive_that_leads_out_of_its_folder_is_refused_with_the_member_before_any
     let corpus = concat!(env!("CARGO_MANIFEST_DIR"), "/../workload/tests/corpus/tar");
     let folder = tempfile::tempdir().unwrap();
     for (name, part) in HOSTILE {
-        let words = format!("run tarball --set archive={corpus}/{name} --on .");
-        let output = run(folder.path(), &words);
+        let args = format!("run tarball --set archive={corpus}/{name} --on .");
+        let output = run(folder.path(), &args);
         let message = stderr(&output);
         assert_eq!(code(&output), 2, "{name}: {message}");
         assert!(message.contains(part) && message.contains(name), "{name}: {message}");
@@ -383,7 +383,7 @@ fn a_bad_value_is_refused_with_the_accepted_ones() {
 #[test]
 fn an_external_journal_with_an_invalid_disk_or_size_is_refused() {
     let folder = tempfile::tempdir().unwrap();
-    for (words, part) in [
+    for (args, part) in [
         ("--journal-disk nowhere", "failed to find a disk called 'nowhere': there are: instant"),
         ("--journal-disk nowhere.toml", "read the disk in nowhere.toml"),
         ("--journal-size 1K", "--journal-size 1 KiB is not valid: it must be in whole mebibytes"),
@@ -391,19 +391,19 @@ fn an_external_journal_with_an_invalid_disk_or_size_is_refused() {
     ] {
         let output = fsdyno(folder.path())
             .args(["run", "dirops", "--dry-run", "--fs", "ext4 -J device={journal}"])
-            .args(words.split(' '))
+            .args(args.split(' '))
             .output()
             .unwrap();
         let message = stderr(&output);
-        assert_eq!(code(&output), 2, "{words}: {message}");
-        assert!(message.contains(part) && message.lines().count() == 1, "{words}: {message}");
+        assert_eq!(code(&output), 2, "{args}: {message}");
+        assert!(message.contains(part) && message.lines().count() == 1, "{args}: {message}");
     }
 }
 
 #[test]
 fn invalid_use_has_exit_code_2() {
     let folder = tempfile::tempdir().unwrap();
-    for words in [
+    for args in [
         "",
         "runn",
         "run",
@@ -420,8 +420,8 @@ fn invalid_use_has_exit_code_2() {
         "fit /dev/null --seconds 0",
         "list all",
     ] {
-        let output = run(folder.path(), words);
-        assert_eq!(code(&output), 2, "fsdyno {words}");
+        let output = run(folder.path(), args);
+        assert_eq!(code(&output), 2, "fsdyno {args}");
     }
 }
 
@@ -459,19 +459,19 @@ fn a_dry_run_reports_the_errors_of_a_run() {
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("a-file"), "mine").unwrap();
     let root = common::can_mount();
-    let from_arguments = CASES.iter().filter(|(words, ..)| {
-        words.starts_with("run ") && !words.contains("/proc") && !words.contains("--format")
+    let from_arguments = CASES.iter().filter(|(args, ..)| {
+        args.starts_with("run ") && !args.contains("/proc") && !args.contains("--format")
     });
-    let from_host = NOT_HERE.iter().filter(|(words, ..)| root || !words.contains("--on"));
-    for (words, exit, part) in from_arguments.chain(from_host) {
-        let words = words.replace(" --dry-run", "");
+    let from_host = NOT_HERE.iter().filter(|(args, ..)| root || !args.contains("--on"));
+    for (args, exit, part) in from_arguments.chain(from_host) {
+        let args = args.replace(" --dry-run", "");
         let (actual, dry) =
-            (run(folder.path(), &words), run(folder.path(), &format!("{words} --dry-run")));
-        assert_eq!(code(&dry), *exit, "fsdyno {words} --dry-run: {}", stderr(&dry));
-        assert_eq!((code(&dry), stderr(&dry)), (code(&actual), stderr(&actual)), "fsdyno {words}");
-        assert!(stderr(&dry).contains(part), "fsdyno {words} --dry-run: {}", stderr(&dry));
+            (run(folder.path(), &args), run(folder.path(), &format!("{args} --dry-run")));
+        assert_eq!(code(&dry), *exit, "fsdyno {args} --dry-run: {}", stderr(&dry));
+        assert_eq!((code(&dry), stderr(&dry)), (code(&actual), stderr(&actual)), "fsdyno {args}");
+        assert!(stderr(&dry).contains(part), "fsdyno {args} --dry-run: {}", stderr(&dry));
         // If only this host lacks something, the plan is printed nevertheless.
-        assert_eq!(dry.stdout.is_empty(), *exit == 2, "fsdyno {words}");
+        assert_eq!(dry.stdout.is_empty(), *exit == 2, "fsdyno {args}");
     }
     assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1);
 }
@@ -480,23 +480,23 @@ fn a_dry_run_reports_the_errors_of_a_run() {
 fn a_dry_run_refuses_a_folder_of_other_trials_as_a_run_does() {
     let folder = tempfile::tempdir().unwrap();
     const MODEL: &str = "run dirops --on model --fs cached-ext2 --set files=50";
-    for words in ["--repeat 2 --out plain", "--repeat 2 --shard 1/2 --out share"] {
-        let done = run(folder.path(), &format!("{MODEL} {words}"));
+    for args in ["--repeat 2 --out plain", "--repeat 2 --shard 1/2 --out share"] {
+        let done = run(folder.path(), &format!("{MODEL} {args}"));
         assert_eq!(code(&done), 0, "{}", stderr(&done));
     }
-    for (words, part) in [
+    for (args, part) in [
         ("--width 2% --at-most 9 --out plain", "repeats must be fixed before"),
         ("--repeat 2 --out share", "'share' holds share 1/2, and a run without --shard"),
         ("--repeat 2 --shard 2/2 --out share", "and share 2/2 cannot be stored there"),
         ("--repeat 3 --shard 1/2 --out share", "holds share 1/2 of other trials"),
         ("--repeat 2 --shard 1/2 --out plain", "so it is not a share"),
     ] {
-        let dry = run(folder.path(), &format!("{MODEL} {words} --dry-run"));
-        let actual = run(folder.path(), &format!("{MODEL} {words}"));
+        let dry = run(folder.path(), &format!("{MODEL} {args} --dry-run"));
+        let actual = run(folder.path(), &format!("{MODEL} {args}"));
         // A run also prints the stored results of the folder.
-        assert_eq!((code(&dry), code(&actual)), (2, 2), "{words}: {}", stderr(&dry));
-        assert!(stderr(&actual).contains(&stderr(&dry)), "{words}: {}", stderr(&actual));
-        assert!(dry.stdout.is_empty() && stderr(&dry).contains(part), "{words}: {}", stderr(&dry));
+        assert_eq!((code(&dry), code(&actual)), (2, 2), "{args}: {}", stderr(&dry));
+        assert!(stderr(&actual).contains(&stderr(&dry)), "{args}: {}", stderr(&actual));
+        assert!(dry.stdout.is_empty() && stderr(&dry).contains(part), "{args}: {}", stderr(&dry));
     }
     let resumed =
         run(folder.path(), &format!("{MODEL} --repeat 2 --shard 1/2 --out share --dry-run"));
@@ -573,8 +573,8 @@ fn a_disk_too_small_for_the_file_system_is_reported() {
     );
     std::fs::write(folder.path().join("tiny.toml"), tiny).unwrap();
     for kind in ["ext4", "xfs"] {
-        let words = format!("run dirops --fs {kind} --disk tiny.toml --dry-run");
-        let output = run(folder.path(), &words);
+        let args = format!("run dirops --fs {kind} --disk tiny.toml --dry-run");
+        let output = run(folder.path(), &args);
         assert_eq!(code(&output), 2, "{}", stderr(&output));
         let message =
             format!("disk 'tiny.toml' is too small for {kind}: it holds 1 MiB, and {kind}");

@@ -66,9 +66,9 @@ text = "It is fun"
 untestable = "fun is no figure"
 "#;
 
-fn study(folder: &Path, text: &str, words: &str) -> Output {
+fn study(folder: &Path, text: &str, args: &str) -> Output {
     std::fs::write(folder.join("my.toml"), text).unwrap();
-    run(folder, &format!("study ./my.toml {words}"))
+    run(folder, &format!("study ./my.toml {args}"))
 }
 
 /// Returns the records without their host part, as a set.
@@ -116,13 +116,11 @@ fn a_verdict_of_one_seed_near_its_bound_gets_two_more_seeds_for_its_rows() {
     let message = "If the value of a claim for one seed lies within 20 % of its bound, its configurations get 2 more seeds: at most 6 \
                 more trials (--no-more-seeds disables this)\n";
     assert!(stdout(&dry).ends_with(message), "{}", stdout(&dry));
-    for (words, out) in [("--no-more-seeds", "off"), ("--repeat 1", "one")] {
-        let done = study(folder, NEAR, &format!("{words} --out {out}"));
+    for (args, out) in [("--no-more-seeds", "off"), ("--repeat 1", "one")] {
+        let done = study(folder, NEAR, &format!("{args} --out {out}"));
         assert_eq!(code(&done), 0, "{}", stderr(&done));
-        assert_eq!(seeds_in(out), ["far 1", "one 1", "other 1"], "{words}");
-        assert!(
-            !stdout(&study(folder, NEAR, &format!("{words} --dry-run"))).contains("more seeds")
-        );
+        assert_eq!(seeds_in(out), ["far 1", "one 1", "other 1"], "{args}");
+        assert!(!stdout(&study(folder, NEAR, &format!("{args} --dry-run"))).contains("more seeds"));
         assert!(stdout(&done).contains("C1 undecided, one seed"), "{}", stdout(&done));
     }
     let done = study(folder, NEAR, "--out more");
@@ -213,8 +211,8 @@ fn errors_in_a_file_are_reported_with_their_position_before_any_work() {
     ] {
         assert_eq!(STUDY.matches(from).count().min(1), 1, "{from}");
         let text = STUDY.replacen(from, to, 1);
-        for words in ["--out results", "--dry-run"] {
-            let output = study(folder.path(), &text, words);
+        for args in ["--out results", "--dry-run"] {
+            let output = study(folder.path(), &text, args);
             assert_eq!(code(&output), 2, "{to}: {}", stderr(&output));
             let printed = stderr(&output);
             let line = place.split(':').next().unwrap();
@@ -228,7 +226,7 @@ fn errors_in_a_file_are_reported_with_their_position_before_any_work() {
 #[test]
 fn invalid_arguments_are_reported() {
     let folder = tempfile::tempdir().unwrap();
-    for (words, expected) in [
+    for (args, expected) in [
         ("--only curv", "--only curv: the study has no such run; did you mean 'curve'?"),
         ("--only once --only once", "--only once is given twice"),
         (
@@ -241,9 +239,9 @@ fn invalid_arguments_are_reported() {
         ("--as yesterday", "possible values: then, today"),
         ("--dry-run --format csv", "--dry-run supports only --format text or json"),
     ] {
-        let output = study(folder.path(), STUDY, words);
-        assert_eq!(code(&output), 2, "{words}: {}", stderr(&output));
-        assert!(stderr(&output).contains(expected), "{words}: {}", stderr(&output));
+        let output = study(folder.path(), STUDY, args);
+        assert_eq!(code(&output), 2, "{args}: {}", stderr(&output));
+        assert!(stderr(&output).contains(expected), "{args}: {}", stderr(&output));
     }
     let nowhere = run(folder.path(), "study guenter-2080");
     assert!(stderr(&nowhere).contains("did you mean 'guenter-2008'?"), "{}", stderr(&nowhere));
@@ -292,20 +290,20 @@ fn a_study_run_in_parts_equals_one_run_at_once_and_finished_parts_are_only_repor
     let path = folder.path();
     let whole = study(path, STUDY, "--out whole --format json");
     assert_eq!(code(&whole), 0, "{}", stderr(&whole));
-    for (words, study_runs) in [
+    for (args, study_runs) in [
         ("--only once --fs indexed", [0, 0, 1]),
         ("--fs classic --as today", [0, 3, 2]),
         ("", [6, 6, 2]),
     ] {
-        let part = study(path, STUDY, &format!("--out parts --format json {words}"));
+        let part = study(path, STUDY, &format!("--out parts --format json {args}"));
         assert_eq!(code(&part), 0, "{}", stderr(&part));
         let stored = ["then/curve", "today/curve", "as-it-stands/once"].map(|study_run| {
             std::fs::read_to_string(path.join("parts").join(study_run).join("trials.ndjson"))
         });
         let count = |text: &String| text.lines().filter(|line| line.contains("\"plan\"")).count();
-        assert_eq!(stored.map(|text| text.as_ref().map_or(0, count)), study_runs, "{words}");
+        assert_eq!(stored.map(|text| text.as_ref().map_or(0, count)), study_runs, "{args}");
         assert!(!stderr(&part).contains("other questions"), "{}", stderr(&part));
-        if words.is_empty() {
+        if args.is_empty() {
             assert_eq!(stdout(&part), stdout(&whole));
         }
     }
@@ -388,9 +386,9 @@ fn files(folder: &Path) -> Vec<String> {
 fn an_archive_is_judged_like_the_folder_and_includes_its_sidecars() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path();
-    let run_ok = |words: &str| {
-        let output = run(path, words);
-        assert_eq!(code(&output), 0, "{words}: {}", stderr(&output));
+    let run_ok = |args: &str| {
+        let output = run(path, args);
+        assert_eq!(code(&output), 0, "{args}: {}", stderr(&output));
         output
     };
     let whole = study(path, STUDY, "--out out --repeat 2");
@@ -412,12 +410,12 @@ fn an_archive_is_judged_like_the_folder_and_includes_its_sidecars() {
             "today/curve/trials.ndjson.zst",
         ]
     );
-    for words in ["--format json", "--format text", "--format csv"] {
-        let report_of = |folder: &str| stdout(&run_ok(&format!("report {folder} {words}")));
-        assert_eq!(report_of("kept"), report_of("out"), "{words}");
+    for args in ["--format json", "--format text", "--format csv"] {
+        let report_of = |folder: &str| stdout(&run_ok(&format!("report {folder} {args}")));
+        assert_eq!(report_of("kept"), report_of("out"), "{args}");
         let report_of =
-            |folder: &str| stdout(&run_ok(&format!("report {folder}/then/curve {words}")));
-        assert_eq!(report_of("kept"), report_of("out"), "{words}");
+            |folder: &str| stdout(&run_ok(&format!("report {folder}/then/curve {args}")));
+        assert_eq!(report_of("kept"), report_of("out"), "{args}");
     }
     let text = stdout(&run_ok("report kept"));
     assert!(text.contains("dirops on classic, seed 1"), "{text}");
@@ -432,15 +430,15 @@ fn an_archive_is_judged_like_the_folder_and_includes_its_sidecars() {
     assert!(readme.contains("a model has no power") && !readme.contains("NaN"), "{readme}");
     assert!(readme.contains("| once | as it stands | 1 to 2 | 4 |"), "{readme}");
     // An archive is only read; no command resumes or overwrites it.
-    for (words, expected) in [
+    for (args, expected) in [
         ("study ./my.toml --out kept", "is an archive (report --archive), which is read-only"),
         ("report out --archive kept", "'kept' is not empty; give a new folder with --archive"),
         ("report out --archive out/x/y", "'out/x/y' is in the study's own folder 'out'"),
         ("report out/then/curve --archive other", "--archive is for the folder of a study"),
     ] {
-        let output = run(path, words);
-        assert_eq!(code(&output), 2, "{words}");
-        assert!(stderr(&output).contains(expected), "{words}: {}", stderr(&output));
+        let output = run(path, args);
+        assert_eq!(code(&output), 2, "{args}");
+        assert!(stderr(&output).contains(expected), "{args}: {}", stderr(&output));
     }
     let hidden = run(path, "run dirops --on model --fs classic-ext2 --out kept/then/curve");
     assert!(stderr(&hidden).contains("which is read-only"), "{}", stderr(&hidden));
@@ -467,7 +465,7 @@ fn numbers_of_study_runs_are_separate_and_missing_files_are_reported() {
     assert!(stdout(&dry).contains(" in 1 run\n"), "{}", stdout(&dry));
     assert_eq!(code(&study(path, STUDY, "--out out")), 0);
     put_sidecars(&path.join("out"));
-    let shown = |words: &str| stdout(&run(path, &format!("report out {words}")));
+    let shown = |args: &str| stdout(&run(path, &format!("report out {args}")));
     let text = shown("");
     assert!(text.contains("Why (curve as then): dirops on classic, seed 1"), "{text}");
     let study_runs = [("curve", "then"), ("curve", "today"), ("once", "as-it-stands")];
@@ -711,11 +709,11 @@ fn in_the_lab_a_study_in_two_parts_stores_the_same_as_at_once() {
         1,
     );
     std::fs::write(folder.path().join("my.toml"), text).unwrap();
-    let study = |words: &str| {
+    let study = |args: &str| {
         let output = std::process::Command::new(PROGRAM)
             .current_dir(folder.path())
             .args(["study", "./my.toml", "--only", "curve", "--jobs", "2"])
-            .args(words.split_whitespace())
+            .args(args.split_whitespace())
             .env("XDG_CACHE_HOME", fsdyno_lab::Cache::of_user().unwrap().path().parent().unwrap())
             .output()
             .unwrap();
@@ -737,8 +735,8 @@ fn trials_of_an_archived_study_are_repeated_with_a_verdict_on_each() {
     let made = study(path, STUDY, "--only once --out out");
     assert_eq!(code(&made), 0, "{}", stderr(&made));
     assert_eq!(code(&run(path, "report out --archive kept")), 0);
-    let check = |words: &str| {
-        let output = run(path, &format!("study {words}"));
+    let check = |args: &str| {
+        let output = run(path, &format!("study {args}"));
         (code(&output), stdout(&output), stderr(&output))
     };
     let (exit, text, message) = check("kept --check 5");
@@ -777,7 +775,7 @@ fn trials_of_an_archived_study_are_repeated_with_a_verdict_on_each() {
     let how = ": DIFFERENT: phase create: 300 calls of create, and 301 in the stored trial; lab identity differs in program";
     assert!(exit == 1 && text.contains(how), "{text}{message}");
 
-    for (words, expected) in [
+    for (args, expected) in [
         ("kept", "'kept' is the folder of a study; to report it: fsdyno report kept"),
         (
             "./my.toml --check 1",
@@ -787,7 +785,7 @@ fn trials_of_an_archived_study_are_repeated_with_a_verdict_on_each() {
         ("kept --check 1 --repeat 2", "cannot be used with"),
         ("kept --check 1 --fs other", "'kept' has no selected trial"),
     ] {
-        let (exit, _, message) = check(words);
-        assert!(exit == 2 && message.contains(expected), "{words}: {message}");
+        let (exit, _, message) = check(args);
+        assert!(exit == 2 && message.contains(expected), "{args}: {message}");
     }
 }

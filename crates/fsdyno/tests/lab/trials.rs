@@ -65,8 +65,8 @@ fn guests(root: u32) -> Vec<u32> {
         let running = fields.first().is_some_and(|state| *state != "Z" && *state != "X");
         let child = fields.get(1).is_some_and(|parent| *parent == root.to_string());
         // QEMU is also started to print its version; only a guest has a kernel.
-        let words = std::fs::read(entry.path().join("cmdline")).unwrap_or_default();
-        let kernel = words.split(|byte| *byte == 0).any(|word| word == b"-kernel");
+        let args = std::fs::read(entry.path().join("cmdline")).unwrap_or_default();
+        let kernel = args.split(|byte| *byte == 0).any(|word| word == b"-kernel");
         if running && child && kernel {
             found.push(pid);
         }
@@ -81,8 +81,8 @@ fn kill(pid: u32, signal: i32) {
 
 /// Starts a long run and waits until its guest runs the workload.
 fn started(folder: &Path) -> (Child, u32) {
-    let words = "run dirops --fs ext4 --disk hdd-7200 --set files=500000 --out out";
-    let mut command = fsdyno(ours(), folder, words);
+    let args = "run dirops --fs ext4 --disk hdd-7200 --set files=500000 --out out";
+    let mut command = fsdyno(ours(), folder, args);
     let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     wait_until("a guest", || !guests(child.id()).is_empty());
     let guest = guests(child.id())[0];
@@ -105,14 +105,14 @@ fn trials_are_bit_identical_on_a_busy_machine_and_with_a_request_log() {
     } else {
         ("tarball", 2)
     };
-    let words = format!(
+    let args = format!(
         "{work} --fs ext4 --fs btrfs --disk hdd-7200 --set tarball.files=400 --seed 7 --boot cold"
     );
-    let quiet = run(folder.path(), &format!("{words} --out quiet"));
+    let quiet = run(folder.path(), &format!("{args} --out quiet"));
     assert_eq!(code(&quiet), 0, "{}", stderr(&quiet));
 
     let mut burner = Command::new("sh").args(["-c", "while :; do :; done"]).spawn().unwrap();
-    let busy = run(folder.path(), &format!("{words} --out busy --jobs 2 --keep-log"));
+    let busy = run(folder.path(), &format!("{args} --out busy --jobs 2 --keep-log"));
     burner.kill().unwrap();
     burner.wait().unwrap();
     assert_eq!(code(&busy), 0, "{}", stderr(&busy));
@@ -129,7 +129,7 @@ fn trials_are_bit_identical_on_a_busy_machine_and_with_a_request_log() {
     }
     // Stored trials are not run again for their logs, and a note says so.
     assert!(!folder.path().join("quiet/logs").exists());
-    let again = run(folder.path(), &format!("{words} --out quiet --keep-log"));
+    let again = run(folder.path(), &format!("{args} --out quiet --keep-log"));
     assert_eq!(code(&again), 0);
     assert!(stderr(&again).contains("have no request log"), "{}", stderr(&again));
 }
@@ -137,8 +137,8 @@ fn trials_are_bit_identical_on_a_busy_machine_and_with_a_request_log() {
 /// Compares the request log of a trial in the folder `busy` with the disk's counters.
 fn has_all_requests(folder: &Path, trial: &Value) {
     let log = trial["host"]["log"].as_str().unwrap();
-    let words = format!("show log busy/{log} --format json");
-    let shown = fsdyno(ours(), folder, &words).output().unwrap();
+    let args = format!("show log busy/{log} --format json");
+    let shown = fsdyno(ours(), folder, &args).output().unwrap();
     assert_eq!(code(&shown), 0, "{}", stderr(&shown));
     let text = String::from_utf8(shown.stdout).unwrap();
     let entries: Vec<Value> =
@@ -182,14 +182,14 @@ const WORKLOADS: [&str; 3] = [
 #[test]
 fn every_workload_is_verified_in_the_lab_and_bit_identical() {
     let Some(folder) = lab() else { return };
-    for (index, words) in WORKLOADS.into_iter().enumerate() {
+    for (index, args) in WORKLOADS.into_iter().enumerate() {
         // The operations of one thread are compared without a guest (crates/workload/tests), and here in make test-full.
         let outs: &[&str] = if index > 0 || full() { &["one", "two"] } else { &["one"] };
         for out in outs {
             // Cold guests are compared in the other test; one from a snapshot takes a third of the time.
-            let words = format!("{words} --fs ext4 --boot snapshot --jobs 2 --out {out}");
-            let done = run(folder.path(), &words);
-            assert_eq!(code(&done), 0, "{words}: {}", stderr(&done));
+            let args = format!("{args} --fs ext4 --boot snapshot --jobs 2 --out {out}");
+            let done = run(folder.path(), &args);
+            assert_eq!(code(&done), 0, "{args}: {}", stderr(&done));
         }
         let results: Vec<_> = outs.iter().map(|out| folder.path().join(out)).collect();
         for result in &results {
@@ -202,7 +202,7 @@ fn every_workload_is_verified_in_the_lab_and_bit_identical() {
     }
     // A replay needs a recording, and in the lab a command is a replay, so both have separate tests.
     let all = WORKLOADS.iter().chain([&crate::replay::REPLAY_ARGS, &crate::replay::COMMAND_ARGS]);
-    let known: Vec<&str> = all.flat_map(|words| words.split(" --").next()).collect();
+    let known: Vec<&str> = all.flat_map(|args| args.split(" --").next()).collect();
     let known = known.join(" ");
     for kind in fsdyno_workload::workloads::ALL {
         assert!(known.split(' ').any(|name| name == kind.name), "{} is not run here", kind.name);
@@ -210,9 +210,9 @@ fn every_workload_is_verified_in_the_lab_and_bit_identical() {
 }
 
 /// Runs one trial and asserts its success.
-pub(crate) fn good(folder: &Path, words: &str) -> Value {
-    let output = run(folder, &format!("{words} --out out"));
-    assert_eq!(code(&output), 0, "{words}: {}", stderr(&output));
+pub(crate) fn good(folder: &Path, args: &str) -> Value {
+    let output = run(folder, &format!("{args} --out out"));
+    assert_eq!(code(&output), 0, "{args}: {}", stderr(&output));
     let trial = trials(&folder.join("out")).remove(0);
     std::fs::remove_dir_all(folder.join("out")).unwrap();
     trial
@@ -221,17 +221,17 @@ pub(crate) fn good(folder: &Path, words: &str) -> Value {
 #[test]
 fn locked_memory_caches_no_file_and_requested_sysctls_are_in_effect() {
     let Some(folder) = lab() else { return };
-    let words = "bonnie --fs ext4 --ram 256M --set file-size=60M --set seeks=200 \
+    let args = "bonnie --fs ext4 --ram 256M --set file-size=60M --set seeks=200 \
             --set char=0 --set files=0 --verify names";
     let seeks = |trial: &Value| {
         let phases = trial["measured"]["phases"].as_array().unwrap();
         let seeks = phases.iter().find(|phase| phase["name"] == "seeks").unwrap();
         seeks["device"]["reads"].as_u64().unwrap()
     };
-    let unlimited = good(folder.path(), words);
+    let unlimited = good(folder.path(), args);
     assert_eq!(seeks(&unlimited), 0, "a file in memory was read from the disk");
     let sysctls = "--sysctl vm.dirty_bytes=9000000 --sysctl fs.file-max=123456";
-    let limited = good(folder.path(), &format!("{words} --cacheable 48M {sysctls}"));
+    let limited = good(folder.path(), &format!("{args} --cacheable 48M {sysctls}"));
     // A run had 74 reads; the cache holds four fifths of the file.
     assert!(seeks(&limited) > 30, "{} reads for 200 seeks", seeks(&limited));
     let wanted = f64::from(48 << 20);
@@ -252,14 +252,14 @@ fn locked_memory_caches_no_file_and_requested_sysctls_are_in_effect() {
 #[test]
 fn missing_sysctls_and_schedulers_fail_by_name_before_the_first_phase() {
     let Some(folder) = lab() else { return };
-    for (words, why) in [
+    for (args, why) in [
         ("--ram 256M --cacheable 185M", "--cacheable 185 MiB is not possible with --ram 256 MiB"),
         (
             "--ram 256M --sysctl kernel.no_such_thing=1",
             "set sysctl kernel.no_such_thing to 1: this kernel has no such",
         ),
     ] {
-        let output = run(folder.path(), &format!("dirops --fs ext4 {words} --out out"));
+        let output = run(folder.path(), &format!("dirops --fs ext4 {args} --out out"));
         assert_eq!(code(&output), 4, "{}", stderr(&output));
         let trial = trials(&folder.path().join("out")).remove(0);
         std::fs::remove_dir_all(folder.path().join("out")).unwrap();
@@ -272,16 +272,16 @@ fn missing_sysctls_and_schedulers_fail_by_name_before_the_first_phase() {
 #[test]
 fn another_cpu_changes_the_cpu_time_and_not_the_disk_time() {
     let Some(folder) = lab() else { return };
-    let words = "tarball --fs ext4 --set files=300 --cpu";
+    let args = "tarball --fs ext4 --set files=300 --cpu";
     // Many other tests have a guest of speed 1; make test-full also compares a fast one with it.
-    let plain = good(folder.path(), &format!("{words} 1"));
+    let plain = good(folder.path(), &format!("{args} 1"));
     // A speed is not a processor profile (processor.rs).
     assert!(plain["lab"]["processor"].is_null());
     assert!(plain["measured"]["phases"][0]["processor"].is_null());
     let others: &[(&str, f64)] = if full() { &[("1/2", 2.0), ("2", 0.5)] } else { &[("1/2", 2.0)] };
     let cpu = |trial: &Value| trial["measured"]["phases"][0]["cpu_ns"].as_f64().unwrap();
     for (speed, factor) in others {
-        let trial = good(folder.path(), &format!("{words} {speed}"));
+        let trial = good(folder.path(), &format!("{args} {speed}"));
         let ratio = cpu(&trial) / cpu(&plain);
         assert!((ratio / factor - 1.0).abs() < 0.05, "{ratio:.3} times the CPU time, not {factor}");
         assert_ne!(trial["lab_id"], plain["lab_id"]);
@@ -298,15 +298,15 @@ fn another_cpu_changes_the_cpu_time_and_not_the_disk_time() {
 #[test]
 fn every_scheduler_is_in_effect_and_two_that_reorder_are_bit_identical() {
     let Some(folder) = lab() else { return };
-    let words = "tarball --fs ext4 --set files=200 --boot snapshot --scheduler";
+    let args = "tarball --fs ext4 --set files=200 --boot snapshot --scheduler";
     // mq-deadline is the default, which other tests repeat.
     for (name, twice) in [("bfq", true), ("mq-deadline", full()), ("kyber", false), ("none", false)]
     {
-        let trial = good(folder.path(), &format!("{words} {name}"));
+        let trial = good(folder.path(), &format!("{args} {name}"));
         let scheduler = trial["conditions"]["queue"]["scheduler"].as_str().unwrap();
         assert!(scheduler.contains(&format!("[{name}]")), "{scheduler}");
         if twice {
-            let again = good(folder.path(), &format!("{words} {name}"));
+            let again = good(folder.path(), &format!("{args} {name}"));
             assert_eq!(trial["measured"], again["measured"], "{name}");
         }
     }
@@ -322,15 +322,15 @@ fn every_file_system_is_made_filled_verified_and_checked_clean() {
 }
 
 /// Runs workloads on every file system, asserts their success, and returns the trials.
-fn all_kinds(folder: &Path, workloads: &[&str], words: &str, repeat: usize) -> Vec<Value> {
+fn all_kinds(folder: &Path, workloads: &[&str], args: &str, repeat: usize) -> Vec<Value> {
     let kinds = CLASSICAL.map(|kind| format!("--fs {kind}")).join(" ");
-    let out = folder.join(format!("all {}", words.replace('/', "-")));
-    let words = format!(
-        "{} {words} {kinds} --repeat {repeat} --jobs 2 --out '{}'",
+    let out = folder.join(format!("all {}", args.replace('/', "-")));
+    let args = format!(
+        "{} {args} {kinds} --repeat {repeat} --jobs 2 --out '{}'",
         workloads.join(" "),
         out.display()
     );
-    let output = run(folder, &words);
+    let output = run(folder, &args);
     assert_eq!(code(&output), 0, "{}", stderr(&output));
     let trials = trials(&out);
     assert_eq!(trials.len(), workloads.len() * CLASSICAL.len() * repeat);
@@ -355,8 +355,8 @@ fn all_kinds(folder: &Path, workloads: &[&str], words: &str, repeat: usize) -> V
 fn requests_in_flight_fill_most_of_the_disks_queue_and_no_more() {
     let Some(folder) = lab() else { return };
     // jfs writes thousands of small blocks all over its maps when files are removed.
-    let words = "tarball --fs jfs --set files=3000 --seed 3 --out out";
-    let output = run(folder.path(), words);
+    let args = "tarball --fs jfs --set files=3000 --seed 3 --out out";
+    let output = run(folder.path(), args);
     assert_eq!(code(&output), 0, "{}", stderr(&output));
     let trial = trials(&folder.path().join("out")).remove(0);
     let depth = trial["plan"]["medium"]["disk"]["spec"]["queue"]["depth"].as_u64().unwrap();
@@ -369,9 +369,9 @@ fn requests_in_flight_fill_most_of_the_disks_queue_and_no_more() {
 #[test]
 fn a_solid_state_drive_is_trimmed_if_the_mount_requests_it_and_is_bit_identical() {
     let Some(folder) = lab() else { return };
-    let words = "tarball --fs plain=ext4 --fs 'trimmed=ext4 @ discard' --disk ssd-sata --boot snapshot --set files=500";
+    let args = "tarball --fs plain=ext4 --fs 'trimmed=ext4 @ discard' --disk ssd-sata --boot snapshot --set files=500";
     for out in ["once", "again"] {
-        let output = run(folder.path(), &format!("{words} --out {out}"));
+        let output = run(folder.path(), &format!("{args} --out {out}"));
         assert_eq!(code(&output), 0, "{}", stderr(&output));
     }
     let once = folder.path().join("once");
@@ -389,11 +389,11 @@ fn a_solid_state_drive_is_trimmed_if_the_mount_requests_it_and_is_bit_identical(
 fn a_directory_without_an_index_is_slower_in_proportion_to_its_length() {
     let Some(folder) = lab() else { return };
     let (files, times) = if full() { (10_000, 10.0) } else { (4_000, 4.0) };
-    let words = format!(
+    let args = format!(
         "dirops --disk instant --fs indexed=ext4 --fs 'linear=ext4 -O ^dir_index' --boot snapshot \
          --set files={files} --jobs 2 --out out"
     );
-    let output = run(folder.path(), &words);
+    let output = run(folder.path(), &args);
     assert_eq!(code(&output), 0, "{}", stderr(&output));
     let create = |label: &str| {
         let trials = trials(&folder.path().join("out"));
@@ -409,8 +409,8 @@ fn a_directory_without_an_index_is_slower_in_proportion_to_its_length() {
 #[test]
 fn a_small_guest_writes_more_than_twice_its_memory() {
     let Some(folder) = lab() else { return };
-    let words = "tarball --fs ext4 --ram 112M --set files=256 --set size=1M --out out";
-    let output = run(folder.path(), words);
+    let args = "tarball --fs ext4 --ram 112M --set files=256 --set size=1M --out out";
+    let output = run(folder.path(), args);
     assert_eq!(code(&output), 0, "{}", stderr(&output));
     let trial = trials(&folder.path().join("out")).remove(0);
     assert_eq!(trial["measured"]["phases"][0]["bytes_written"], 256 << 20);
@@ -421,9 +421,9 @@ fn a_small_guest_writes_more_than_twice_its_memory() {
 fn a_guest_without_enough_memory_is_a_failed_trial_with_a_reason() {
     let Some(folder) = lab() else { return };
     // vm.min_free_kbytes keeps nearly all of it free.
-    let words = "dirops --fs ext4 --ram 112M --sysctl vm.min_free_kbytes=94000 --set files=20000 \
+    let args = "dirops --fs ext4 --ram 112M --sysctl vm.min_free_kbytes=94000 --set files=20000 \
             --out out";
-    let output = run(folder.path(), words);
+    let output = run(folder.path(), args);
     assert_eq!(code(&output), 4, "{}", stderr(&output));
     let trial = trials(&folder.path().join("out")).remove(0);
     assert_eq!(trial["outcome"], "failed");
@@ -434,8 +434,8 @@ fn a_guest_without_enough_memory_is_a_failed_trial_with_a_reason() {
 #[test]
 fn a_trial_that_takes_too_long_by_the_guests_clock_has_failed() {
     let Some(folder) = lab() else { return };
-    let words = "dirops --fs ext4 --set files=200000 --boot snapshot --deadline 1 --out out";
-    let output = run(folder.path(), words);
+    let args = "dirops --fs ext4 --set files=200000 --boot snapshot --deadline 1 --out out";
+    let output = run(folder.path(), args);
     assert_eq!(code(&output), 4, "{}", stderr(&output));
     let trial = trials(&folder.path().join("out")).remove(0);
     let reason = trial["reason"].as_str().unwrap();
@@ -447,9 +447,9 @@ fn a_trial_that_takes_too_long_by_the_guests_clock_has_failed() {
 fn a_full_file_system_fails_with_the_failed_call() {
     let Some(folder) = lab() else { return };
     // The bytes and the inodes fit; a block for each byte does not.
-    let words =
+    let args =
         "dirops --fs 'ext4 -b 4096 -N 10000' --set files=9000 --set size=1 --size 32M --out out";
-    let output = run(folder.path(), words);
+    let output = run(folder.path(), args);
     assert_eq!(code(&output), 4, "{}", stderr(&output));
     let trial = trials(&folder.path().join("out")).remove(0);
     let reason = trial["reason"].as_str().unwrap();
@@ -460,9 +460,9 @@ fn a_full_file_system_fails_with_the_failed_call() {
 fn work_that_does_not_fit_is_refused_before_the_first_op_with_the_space_needed() {
     let Some(folder) = lab() else { return };
     // With every block stored twice, 300 MiB hold less than 250 MiB of data.
-    let words = "tarball --fs 'btrfs -m dup -d dup' --set files=250 --set size=1M --size 300M \
+    let args = "tarball --fs 'btrfs -m dup -d dup' --set files=250 --set size=1M --size 300M \
             --out out";
-    let output = run(folder.path(), words);
+    let output = run(folder.path(), args);
     assert_eq!(code(&output), 4, "{}", stderr(&output));
     let trial = trials(&folder.path().join("out")).remove(0);
     let reason = trial["reason"].as_str().unwrap();
@@ -516,8 +516,8 @@ fn a_full_host_is_distinguished_from_a_broken_guest() {
         skipped("only root can mount a small file system to fill");
         return;
     }
-    let words = format!("run tarball --fs ext4 --set files=100 --set size=1M {}", boot());
-    let mut command = fsdyno(ours(), folder.path(), &words);
+    let args = format!("run tarball --fs ext4 --set files=100 --set size=1M {}", boot());
+    let mut command = fsdyno(ours(), folder.path(), &args);
     // The data of the disk is in the folder of temporary files.
     let output = command.env("TMPDIR", &small).args(["--out", "out"]).output().unwrap();
     let text = stderr(&output);
@@ -558,11 +558,11 @@ fn the_seeks_of_bonnie_on_the_disk_of_2006_are_bit_identical() {
         return;
     }
     let Some(folder) = lab() else { return };
-    let words = "bonnie --fs 'ext3 @ barrier=0' --disk ata-2006 --ram 720M --set program=bonnie \
+    let args = "bonnie --fs 'ext3 @ barrier=0' --disk ata-2006 --ram 720M --set program=bonnie \
         --set file-size=1800M --set gap=back-to-back";
     let all: Vec<_> = ["once", "again"]
         .map(|out| {
-            let output = run(folder.path(), &format!("{words} --out {out}"));
+            let output = run(folder.path(), &format!("{args} --out {out}"));
             assert_eq!(code(&output), 0, "{}", stderr(&output));
             measured(&folder.path().join(out))
         })
