@@ -179,7 +179,7 @@ impl Display {
 fn setup_commands(trial: &Trial) -> Vec<String> {
     let conditions = &trial.conditions;
     let commands = conditions.before_mkfs.iter().chain([&conditions.mkfs]);
-    let commands = commands.filter(|words| !words.is_empty()).map(|words| words.join(" "));
+    let commands = commands.filter(|argv| !argv.is_empty()).map(|argv| argv.join(" "));
     let mount = Some(&conditions.mount).filter(|mount| !mount.is_empty());
     commands
         .chain(mount.map(|mount| format!("mount: {mount}")))

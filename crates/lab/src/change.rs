@@ -55,8 +55,8 @@ impl Change {
     pub fn make(&self, parts: &mut Parts) {
         match self {
             Change::Word(word) => {
-                let gap = if parts.words.is_empty() { "" } else { " " };
-                parts.words.push_str(&format!("{gap}fsdyno.change={word}"));
+                let gap = if parts.extra_parameters.is_empty() { "" } else { " " };
+                parts.extra_parameters.push_str(&format!("{gap}fsdyno.change={word}"));
             }
             Change::Padding(bytes) => parts.files.push((PADDING.into(), vec![b'.'; *bytes])),
             Change::Module(name) => parts.modules.push(name.clone()),
@@ -78,7 +78,7 @@ mod tests {
             text.parse::<Change>().unwrap().make(&mut parts);
         }
         assert_eq!(
-            (parts.words.as_str(), parts.modules.as_slice()),
+            (parts.extra_parameters.as_str(), parts.modules.as_slice()),
             ("fsdyno.change=a fsdyno.change=b", &["crc7".into()][..])
         );
         assert_eq!(parts.files[0], (PADDING.to_string(), b"...".to_vec()));

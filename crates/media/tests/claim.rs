@@ -2,13 +2,13 @@
 //! run are reused.
 #![allow(clippy::unwrap_used, reason = "tests may unwrap")]
 
-mod bench;
+mod fixture;
 
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use bench::{Bench, MIB, has, put, skip_reason, succeeds, tool};
+use fixture::{LoopDevices, MIB, has, put, skip_reason, succeeds, tool};
 use fsdyno_media::block::{Claim, check_drive, find_leftover_drives};
 
 /// The environment variable that passes device, image and mkfs to the process that will be killed.
@@ -41,15 +41,15 @@ fn a_claimed_drive_accepts_a_file_system_and_no_other_user() {
     if let Some(reason) = skip_reason() {
         return println!("skipped: {reason}");
     }
-    let mut bench = Bench::new();
-    let (device, image) = bench.device(128);
+    let mut fixture = LoopDevices::new();
+    let (device, image) = fixture.device(128);
     let claim = claim(&device, &image);
     let part = claim.device().unwrap();
     assert_eq!((part.size.0, part.path.clone()), (126 * MIB, format!("{device}p1").into()));
     assert_eq!(part.what, format!("loop over {}", image.display()));
     drop(part);
     let part = path(&claim);
-    let at = bench.folder("at").to_string_lossy().into_owned();
+    let at = fixture.folder("at").to_string_lossy().into_owned();
     for argv in [&["mke2fs", "-q", "-t", "ext4"][..], &["mkfs.btrfs", "-q"]] {
         if !has(argv[0]) {
             println!("skipped: no {}", argv[0]);
@@ -85,8 +85,8 @@ fn no_write_to_the_data_part_reaches_the_mark() {
     if let Some(reason) = skip_reason() {
         return println!("skipped: {reason}");
     }
-    let mut bench = Bench::new();
-    let (device, image) = bench.device(24);
+    let mut fixture = LoopDevices::new();
+    let (device, image) = fixture.device(24);
     let claim = claim(&device, &image);
     let part = path(&claim);
     let mark = read(&image, MARK, 4096);
@@ -106,8 +106,8 @@ fn a_drive_that_fsdyno_used_is_claimed_again_and_its_contents_are_cleared() {
     if let Some(reason) = skip_reason() {
         return println!("skipped: {reason}");
     }
-    let mut bench = Bench::new();
-    let (device, image) = bench.device(128);
+    let mut fixture = LoopDevices::new();
+    let (device, image) = fixture.device(128);
     for _ in 0..2 {
         let claim = claim(&device, &image);
         claim.clear(&[]).unwrap();
@@ -122,8 +122,8 @@ fn clearing_waits_for_a_short_exclusive_open() {
     if let Some(reason) = skip_reason() {
         return println!("skipped: {reason}");
     }
-    let mut bench = Bench::new();
-    let (device, image) = bench.device(24);
+    let mut fixture = LoopDevices::new();
+    let (device, image) = fixture.device(24);
     let claim = claim(&device, &image);
     let mut options = std::fs::File::options();
     std::os::unix::fs::OpenOptionsExt::custom_flags(&mut options, libc::O_EXCL);
@@ -141,8 +141,8 @@ fn dropping_a_claim_releases_the_drive() {
     if let Some(reason) = skip_reason() {
         return println!("skipped: {reason}");
     }
-    let mut bench = Bench::new();
-    let (device, image) = bench.device(24);
+    let mut fixture = LoopDevices::new();
+    let (device, image) = fixture.device(24);
     drop(claim(&device, &image));
     assert!(!has_partitions(&device));
     assert!(
@@ -186,8 +186,8 @@ fn a_drive_is_reused_only_if_all_its_contents_are_of_a_killed_run() {
     if let Some(reason) = skip_reason() {
         return println!("skipped: {reason}");
     }
-    let mut bench = Bench::new();
-    let (device, image) = bench.device(24);
+    let mut fixture = LoopDevices::new();
+    let (device, image) = fixture.device(24);
     let part = format!("{device}p1");
     let leftover =
         || find_leftover_drives().into_iter().find(|drive| drive.path == Path::new(&device));
@@ -215,7 +215,7 @@ fn a_drive_is_reused_only_if_all_its_contents_are_of_a_killed_run() {
     let found = leftover().unwrap();
     assert_eq!(found.foreign, None);
     tool("mke2fs", &["-q", "-F", "-t", "ext4", &part]);
-    let at = bench.mount(&part, &[]);
+    let at = fixture.mount(&part, &[]);
     std::fs::write(at.join("thesis"), "years of work").unwrap();
     let text = refusal();
     assert!(text.contains(&format!("is mounted at {}", at.display())), "{text}");
@@ -273,8 +273,8 @@ fn a_run_killed_between_two_file_systems_has_recorded_the_first() {
     if let Some(reason) = skip_reason() {
         return println!("skipped: {reason}");
     }
-    let mut bench = Bench::new();
-    let (device, image) = bench.device(24);
+    let mut fixture = LoopDevices::new();
+    let (device, image) = fixture.device(24);
     let first = claim(&device, &image);
     first.clear(&[UUID.into()]).unwrap();
     tool("mke2fs", &["-q", "-t", "ext4", "-U", UUID, &path(&first)]);

@@ -73,7 +73,7 @@ pub fn describe(tried: &CutOutcome) -> String {
         findings.violations()
     )];
     lines.push(format!("mounted in {}", recovery.mount_ns));
-    let words = [
+    let parts = [
         ("mount refused", &recovery.refused),
         ("check", &recovery.unclean),
         ("repair", &recovery.repair),
@@ -81,7 +81,7 @@ pub fn describe(tried: &CutOutcome) -> String {
         ("lost", &recovery.lost),
     ];
     lines.extend(
-        words.iter().filter_map(|(what, text)| Some(format!("{what}: {}", text.as_ref()?))),
+        parts.iter().filter_map(|(what, text)| Some(format!("{what}: {}", text.as_ref()?))),
     );
     lines.extend(recovery.kernel.iter().map(|line| format!("kernel: {line}")));
     lines.extend(findings.examples.iter().cloned());

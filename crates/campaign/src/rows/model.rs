@@ -74,15 +74,15 @@ fn block_size(text: &str, spec: &Spec) -> Result<u32, MatrixError> {
     if let Some(option) = spec.mount.first() {
         return wrong(format!("the model takes no mount option, and '{option}' is one"));
     }
-    let words: Vec<&str> = spec.mkfs.iter().map(String::as_str).collect();
-    let size = match words.as_slice() {
+    let args: Vec<&str> = spec.mkfs.iter().map(String::as_str).collect();
+    let size = match args.as_slice() {
         [] => return Ok(BLOCK_SIZES[0]),
         ["-b", size] => *size,
         [word] if word.starts_with("-b") => &word[2..],
         _ => {
             return wrong(format!(
                 "'{}' is not valid; the model accepts -b SIZE only",
-                words.join(" ")
+                args.join(" ")
             ));
         }
     };

@@ -105,17 +105,17 @@ impl Bench<'_, '_> {
     }
 
     fn say(&mut self, point: &Point, sample: &Sample) {
-        let words = self.space.words(point);
+        let options = self.space.describe(point);
         match sample {
             Sample::Time(time) => {
                 let base = *self.base.get_or_insert(*time);
                 let change = 100.0 * (time / base - 1.0);
                 let time = fsdyno_record::Nanos((time * 1e9) as u64);
-                say(&format!("fsdyno: {:4} {change:+7.1} %  {time}  {words}", self.done));
+                say(&format!("fsdyno: {:4} {change:+7.1} %  {time}  {options}", self.done));
             }
             Sample::Refused(why) => {
                 say(&format!(
-                    "fsdyno: {:4} refused    {words}: {}",
+                    "fsdyno: {:4} refused    {options}: {}",
                     self.done,
                     why.lines().next().unwrap_or_default()
                 ));

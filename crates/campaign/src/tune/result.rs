@@ -28,7 +28,7 @@ pub fn settings(space: &Space, point: &Point) -> Settings {
     let mkfs = [format!("mkfs.{name}"), it.mkfs.clone(), "DEVICE".into()];
     let losses = space.chosen(point).flat_map(|value| &value.gives_up);
     Settings {
-        words: space.words(point),
+        words: space.describe(point),
         spec: it.spec,
         mkfs: mkfs.into_iter().filter(|word| !word.is_empty()).collect::<Vec<_>>().join(" "),
         fstab: format!("DEVICE  MOUNTPOINT  {name}  {mount}  0  {pass}"),
@@ -71,11 +71,15 @@ pub fn tuned(
         default_seconds: time(&space.default_point()),
         seconds: time(&found.winner),
         confirmed: found.confirmed.as_ref().map(|it| ratio(it, least, LEVEL)),
-        unconfirmed: found.unconfirmed.as_ref().map(|point| space.words(point)),
+        unconfirmed: found.unconfirmed.as_ref().map(|point| space.describe(point)),
         effects: effects(space, found, least),
         interactions: pairs.collect(),
         dropped: dropped.iter().map(|it| reason(it.what.clone(), &it.why)).collect(),
-        refused: found.refused.iter().map(|(point, why)| reason(space.words(point), why)).collect(),
+        refused: found
+            .refused
+            .iter()
+            .map(|(point, why)| reason(space.describe(point), why))
+            .collect(),
         certificate: found.certificate.map(|it| ExcludedValue {
             what: value_name(space, (it.option, it.value)),
             least: it.least,
@@ -119,7 +123,7 @@ fn points(space: &Space, found: &SearchResult) -> Vec<PointTime> {
         .measured
         .iter()
         .map(|it| PointTime {
-            words: space.words(&it.point),
+            words: space.describe(&it.point),
             spec: space.configuration(&it.point).spec,
             seconds: it.time,
             change: it.value.exp_m1(),

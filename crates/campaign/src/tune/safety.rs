@@ -111,7 +111,7 @@ impl Cuts<'_> {
         let trial = points.run(&[(settings.clone(), SEED)])?.into_iter().next();
         let losses = space.chosen(point).flat_map(|value| &value.gives_up);
         let mut it = Candidate {
-            words: space.words(point),
+            words: space.describe(point),
             seconds: trial.as_ref().map_or(0.0, |trial| objective.value(trial)),
             space: trial.as_ref().map_or(0, space_used),
             gives_up: losses.map(|it| format!("{}: {}", it.loss.name(), it.why)).collect(),

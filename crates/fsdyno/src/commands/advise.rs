@@ -90,7 +90,7 @@ fn execute(steps: &Steps) -> Result<Exit, Failure> {
         .map_err(|error| Failure::invalid_use(format!("failed to find this program: {error}")))?;
     for step in &steps.steps {
         say(&format!("\n$ {}", step.line()));
-        let status = process::Command::new(&program).args(&step.words).status();
+        let status = process::Command::new(&program).args(&step.args).status();
         let status = status.map_err(|error| {
             Failure::invalid_use(format!("failed to start {}: {error}", step.line()))
         })?;

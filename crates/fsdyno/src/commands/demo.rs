@@ -43,8 +43,8 @@ const QUICK: Size = Size {
 pub fn run(demo: &Demo) -> Result<Exit, Failure> {
     let size = if demo.quick { QUICK } else { DEFAULT };
     let out = demo.out.clone().unwrap_or_else(|| Path::new(RESULTS).join("demo"));
-    let mut words: Vec<String> = ["fsdyno", "run"].map(String::from).to_vec();
-    let mut add = |args: &str| words.extend(args.split_whitespace().map(String::from));
+    let mut command: Vec<String> = ["fsdyno", "run"].map(String::from).to_vec();
+    let mut add = |args: &str| command.extend(args.split_whitespace().map(String::from));
     add(size.run_args);
     let missing = doctor::missing();
     let filesystems = if missing.is_empty() { runnable(&size) } else { Vec::new() };
@@ -63,12 +63,12 @@ pub fn run(demo: &Demo) -> Result<Exit, Failure> {
             add("--on .");
         }
     }
-    words.extend(["--out".into(), out.display().to_string()]);
+    command.extend(["--out".into(), out.display().to_string()]);
     if demo.out.is_none() {
         remove_earlier(&out)?;
     }
     let parsed =
-        Cli::try_parse_from(&words).map_err(|error| Failure::invalid_use(error.to_string()))?;
+        Cli::try_parse_from(&command).map_err(|error| Failure::invalid_use(error.to_string()))?;
     match parsed.command {
         Command::Run(request) => super::run::run(&request),
         _ => Err(Failure::invalid_use("internal error: the command of the demo is not fsdyno run")),

@@ -77,11 +77,11 @@ impl Source {
 fn copy_folder(build: &Build<'_>, folder: &Path, to: &Path) -> Result<(), LabError> {
     let packed = build.folder.join("source.tar");
     let (file, from) = (packed.display().to_string(), folder.display().to_string());
-    let mut words = vec!["tar".to_string(), "cf".into(), file.clone()];
-    words.extend(NOT_SOURCE.iter().map(|name| format!("--exclude={name}")));
-    words.extend(["-C".to_string(), from, ".".into()]);
-    let words: Vec<&str> = words.iter().map(String::as_str).collect();
-    build.run(&words, to)?;
+    let mut args = vec!["tar".to_string(), "cf".into(), file.clone()];
+    args.extend(NOT_SOURCE.iter().map(|name| format!("--exclude={name}")));
+    args.extend(["-C".to_string(), from, ".".into()]);
+    let args: Vec<&str> = args.iter().map(String::as_str).collect();
+    build.run(&args, to)?;
     build.run(&["tar", "xf", &file, "--no-same-owner"], to)?;
     fs::remove_file(&packed).map_err(LabError::io("remove", &packed))
 }
@@ -144,8 +144,8 @@ mod tests {
         let options = BuildOptions { jobs: 1, keep: false };
         let build = Build::begin("thing", options, &cache, &|_| ()).unwrap();
         let archive = folder.path().join("tree.tar");
-        let words = ["tar", "cf", archive.to_str().unwrap(), "--exclude=.git", "tree"];
-        build.run(&words, folder.path()).unwrap();
+        let args = ["tar", "cf", archive.to_str().unwrap(), "--exclude=.git", "tree"];
+        build.run(&args, folder.path()).unwrap();
         let mut hashes = Vec::new();
         for (index, path) in [&tree, &archive].into_iter().enumerate() {
             let source = Source::open(path).unwrap();

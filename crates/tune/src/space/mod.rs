@@ -202,14 +202,14 @@ impl Space {
     }
 
     /// Returns a point as text: each option that does not have its default.
-    pub fn words(&self, point: &Point) -> String {
+    pub fn describe(&self, point: &Point) -> String {
         let choices = self.options.iter().zip(&point.0).filter(|(_, value)| **value > 0);
         let word = |(option, value): (&TuneOption, &u8)| {
             let name = option.values.get(usize::from(*value)).map_or("", |value| &value.name);
             format!("{}={name}", option.name)
         };
-        let words: Vec<String> = choices.map(word).collect();
-        if words.is_empty() { "default".into() } else { words.join(" ") }
+        let chosen: Vec<String> = choices.map(word).collect();
+        if chosen.is_empty() { "default".into() } else { chosen.join(" ") }
     }
 
     /// Finds the index of an option.
