@@ -2,15 +2,15 @@
 //! dangerous requests themselves are in crates/media/tests/dangerous.rs.
 #![allow(clippy::unwrap_used, reason = "a test panics if a result is not as expected")]
 
-#[path = "../../media/tests/bench/mod.rs"]
-mod bench;
 mod common;
+#[path = "../../media/tests/fixture/mod.rs"]
+mod fixture;
 
 use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 
-use bench::{Bench, command, put, tool, unable};
 use common::{code, fsdyno, lines, run, stderr, stdout, wait_until};
+use fixture::{LoopDevices, command, put, tool, unable};
 
 /// `doctor --clean` cleans the whole machine, so a test that leaves something waits for the one that cleans.
 static CLEANING: Mutex<()> = Mutex::new(());
@@ -27,9 +27,9 @@ fn a_drive_is_named_exactly_before_it_is_erased() {
     if let Some(why) = unable() {
         return println!("skipped: {why}");
     }
-    let (folder, mut bench) = (tempfile::tempdir().unwrap(), Bench::new());
-    let (device, image) = bench.device(64);
-    let before = bench.hashes();
+    let (folder, mut fixture) = (tempfile::tempdir().unwrap(), LoopDevices::new());
+    let (device, image) = fixture.device(64);
+    let before = fixture.hashes();
     for erase in ["", "--erase S3RIAL"] {
         let output = run(folder.path(), &format!("{WORK} --on {device} {erase}"));
         let printed = stderr(&output);
@@ -54,7 +54,7 @@ fn a_drive_is_named_exactly_before_it_is_erased() {
     let output = run(folder.path(), &args(&device, &image, "--dry-run --format json"));
     let value: serde_json::Value = serde_json::from_str(&stdout(&output)).unwrap();
     assert_eq!(value["drives"][0]["device"], format!("{device}p1"));
-    assert_eq!(bench.hashes(), before);
+    assert_eq!(fixture.hashes(), before);
     assert!(!Path::new(&format!("{device}p1")).exists());
 }
 
@@ -63,8 +63,8 @@ fn requests_that_are_invalid_for_a_drive_are_refused_before_it_is_touched() {
     if let Some(why) = unable() {
         return println!("skipped: {why}");
     }
-    let (folder, mut bench) = (tempfile::tempdir().unwrap(), Bench::new());
-    let (device, image) = bench.device(64);
+    let (folder, mut fixture) = (tempfile::tempdir().unwrap(), LoopDevices::new());
+    let (device, image) = fixture.device(64);
     for (more, part) in [
         ("--fs xfs", "too small for xfs"),
         ("--fs ext5", "'ext"),
@@ -84,11 +84,11 @@ fn requests_that_are_invalid_for_a_drive_are_refused_before_it_is_touched() {
         assert!(stderr(&output).contains(part), "{more}: {}", stderr(&output));
     }
     tool("mke2fs", &["-q", "-F", "-t", "ext2", &device]);
-    let signed = bench.hashes();
+    let signed = fixture.hashes();
     let output = run(folder.path(), &args(&device, &image, ""));
     assert_eq!(code(&output), 2);
     assert!(stderr(&output).contains("not fsdyno's: ext2"), "{}", stderr(&output));
-    assert_eq!(bench.hashes(), signed);
+    assert_eq!(fixture.hashes(), signed);
     put(&device, 0, &[0; 64 << 10]);
     // The same command without the required privileges.
     let program = env!("CARGO_BIN_EXE_fsdyno");
@@ -105,8 +105,8 @@ fn a_run_formats_checks_and_releases_its_drive() {
     if let Some(why) = unable() {
         return println!("skipped: {why}");
     }
-    let (folder, mut bench) = (tempfile::tempdir().unwrap(), Bench::new());
-    let (device, image) = bench.device(160);
+    let (folder, mut fixture) = (tempfile::tempdir().unwrap(), LoopDevices::new());
+    let (device, image) = fixture.device(160);
     let args = args(
         &device,
         &image,
@@ -142,8 +142,8 @@ fn a_killed_run_leaves_no_mount_and_the_next_one_uses_the_drive_again() {
         return println!("skipped: {why}");
     }
     let _cleaning = CLEANING.lock().unwrap_or_else(PoisonError::into_inner);
-    let (folder, mut bench) = (tempfile::tempdir().unwrap(), Bench::new());
-    let (device, image) = bench.device(64);
+    let (folder, mut fixture) = (tempfile::tempdir().unwrap(), LoopDevices::new());
+    let (device, image) = fixture.device(64);
     let long = args(&device, &image, "--set files=10000 --repeat 50 --out killed");
     for _ in 0..3 {
         let mut child = fsdyno(folder.path()).args(long.split_whitespace()).spawn().unwrap();
@@ -170,8 +170,8 @@ fn foreign_content_on_a_partition_of_a_killed_run_is_named_and_kept() {
         return println!("skipped: {why}");
     }
     let _cleaning = CLEANING.lock().unwrap_or_else(PoisonError::into_inner);
-    let (folder, mut bench) = (tempfile::tempdir().unwrap(), Bench::new());
-    let (device, image) = bench.device(64);
+    let (folder, mut fixture) = (tempfile::tempdir().unwrap(), LoopDevices::new());
+    let (device, image) = fixture.device(64);
     let part = format!("{device}p1");
     let killed = args(&device, &image, "--set files=10000 --repeat 50 --out killed");
     let mut child = fsdyno(folder.path()).args(killed.split_whitespace()).spawn().unwrap();
@@ -181,7 +181,7 @@ fn foreign_content_on_a_partition_of_a_killed_run_is_named_and_kept() {
     let free = || fsdyno_media::block::check_drive(Path::new(&device), image.to_str()).is_ok();
     wait_until("the release of the drive", free);
     tool("mke2fs", &["-q", "-F", "-t", "ext4", "-L", "thesis", &part]);
-    let before = bench.hashes();
+    let before = fixture.hashes();
     let doctor = || run(folder.path(), "doctor --clean");
     for _ in 0..2 {
         let cleaned = doctor();
@@ -191,7 +191,7 @@ fn foreign_content_on_a_partition_of_a_killed_run_is_named_and_kept() {
         {
             assert!(stderr(&cleaned).contains(expected), "{expected}: {}", stderr(&cleaned));
         }
-        assert!(Path::new(&part).exists() && bench.hashes() == before);
+        assert!(Path::new(&part).exists() && fixture.hashes() == before);
     }
     tool("wipefs", &["--quiet", "--all", &part]);
     let cleaned = doctor();
@@ -205,13 +205,13 @@ fn a_report_is_not_written_over_a_drive() {
     if let Some(why) = unable() {
         return println!("skipped: {why}");
     }
-    let (folder, mut bench) = (tempfile::tempdir().unwrap(), Bench::new());
-    let (device, _) = bench.device(24);
+    let (folder, mut fixture) = (tempfile::tempdir().unwrap(), LoopDevices::new());
+    let (device, _) = fixture.device(24);
     let output = run(folder.path(), "run dirops --set files=10 --on . --out results");
     assert_eq!(code(&output), 0, "{}", stderr(&output));
-    let before = bench.hashes();
+    let before = fixture.hashes();
     let output = run(folder.path(), &format!("report results --html {device}"));
     assert_eq!(code(&output), 2);
     assert!(stderr(&output).contains("it is a block device"), "{}", stderr(&output));
-    assert_eq!(bench.hashes(), before);
+    assert_eq!(fixture.hashes(), before);
 }

@@ -1,15 +1,15 @@
 //! Result folders of another user, and on a full disk.
 #![allow(clippy::unwrap_used, reason = "a test panics if a result is not as expected")]
 
-#[path = "../../media/tests/bench/mod.rs"]
-mod bench;
 mod common;
+#[path = "../../media/tests/fixture/mod.rs"]
+mod fixture;
 
 use std::os::unix::fs::{chown, symlink};
 use std::path::Path;
 
-use bench::{Bench, tool, unable};
 use common::{STUDY, code, lines, run, stderr};
+use fixture::{LoopDevices, tool, unable};
 
 const WORK: &str = "run dirops --set files=5 --on .";
 
@@ -98,12 +98,12 @@ fn a_disk_that_fills_up_ends_a_run_with_code_4_and_the_stored_records_are_comple
     if let Some(why) = unable() {
         return println!("skipped: {why}");
     }
-    let (base, mut bench) = (tempfile::tempdir().unwrap(), Bench::new());
-    let out = bench.folder("out");
+    let (base, mut fixture) = (tempfile::tempdir().unwrap(), LoopDevices::new());
+    let out = fixture.folder("out");
     let path = out.display().to_string();
     tool("mount", &["-t", "tmpfs", "-o", "size=64k", "none", &path]);
     let mounted = path.clone();
-    bench.undo(move || bench::quiet("umount", &[&mounted]));
+    fixture.undo(move || fixture::quiet("umount", &[&mounted]));
     let output = run(base.path(), &format!("{WORK} --repeat 24 --out {path}/r"));
     assert_eq!(code(&output), 4, "{}", stderr(&output));
     assert!(stderr(&output).contains("No space left on device"), "{}", stderr(&output));

@@ -3,15 +3,15 @@
 
 #![allow(clippy::unwrap_used, reason = "a test panics if a result is not as expected")]
 
-#[path = "../../media/tests/bench/mod.rs"]
-mod bench;
 mod common;
+#[path = "../../media/tests/fixture/mod.rs"]
+mod fixture;
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use bench::{Bench, has, tool, unable};
 use common::{code, fsdyno, ours, records, run, stderr, wait_until};
+use fixture::{LoopDevices, has, tool, unable};
 
 /// A directory and the mount point that shows it through a FUSE daemon; unmounted when dropped.
 struct Mounted {
@@ -153,16 +153,16 @@ fn the_devices_of_a_btrfs_are_found_and_shown_to_be_flushed() {
     if let Some(why) = unable().or((!has("mkfs.btrfs")).then_some("no mkfs.btrfs")) {
         return common::lab::skipped(why);
     }
-    let mut bench = Bench::new();
-    let (one, _) = bench.device(160);
+    let mut fixture = LoopDevices::new();
+    let (one, _) = fixture.device(160);
     tool("mkfs.btrfs", &["-q", &one]);
-    let at = bench.mount(&one, &[]);
+    let at = fixture.mount(&one, &[]);
     assert_durable(&at, &one);
     let subvolume = at.join("subvolume");
     tool("btrfs", &["-q", "subvolume", "create", &subvolume.to_string_lossy()]);
     assert_durable(&subvolume, &one);
-    let ((first, _), (second, _)) = (bench.device(160), bench.device(160));
+    let ((first, _), (second, _)) = (fixture.device(160), fixture.device(160));
     tool("mkfs.btrfs", &["-q", "-d", "raid1", "-m", "raid1", &first, &second]);
-    let at = bench.mount(&first, &[]);
+    let at = fixture.mount(&first, &[]);
     assert_durable(&at, &first);
 }
