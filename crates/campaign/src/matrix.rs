@@ -75,9 +75,9 @@ fn check_clients(
     works: &[Work],
 ) -> Result<(), MatrixError> {
     let (clients, threads) = (row.clients(), matrix_request.threads);
-    let wrong = |text| Err(MatrixError::Wrong(text));
+    let invalid = |text| Err(MatrixError::Wrong(text));
     if let Some(work) = works.iter().find(|work| clients > 1 && !work.shared) {
-        return wrong(format!(
+        return invalid(format!(
             "--clients {clients} is not possible: no phase of workload '{}' with these parameters can be shared; leave \
              it at 1, or use one of: {}",
             work.plan.name,
@@ -85,7 +85,7 @@ fn check_clients(
         ));
     }
     match clients.saturating_mul(threads) {
-        all if all > MAX_THREADS => wrong(format!(
+        all if all > MAX_THREADS => invalid(format!(
             "--clients {clients} with --threads {threads} would be {all} threads; the maximum is {MAX_THREADS}"
         )),
         _ => Ok(()),
@@ -102,14 +102,14 @@ fn check_issuer(
     works: &[Work],
 ) -> Result<(), MatrixError> {
     let (threads, issuer) = (matrix_request.threads, matrix_request.issuer);
-    let wrong = |text| Err(MatrixError::Wrong(text));
+    let invalid = |text| Err(MatrixError::Wrong(text));
     if !(1..=MAX_THREADS).contains(&threads) {
-        return wrong(format!(
+        return invalid(format!(
             "--threads {threads} is not valid; it must be from 1 to {MAX_THREADS}"
         ));
     }
     if let Some(work) = works.iter().find(|work| threads > 1 && !work.shared) {
-        return wrong(format!(
+        return invalid(format!(
             "--threads {threads} is not possible: no phase of workload '{}' with these parameters \
              can be shared among threads; leave it at 1, or use one of: {}",
             work.plan.name,
@@ -117,7 +117,7 @@ fn check_issuer(
         ));
     }
     if matches!(issuer, IssuerPlan::IoUring { .. }) && matches!(place, Place::Lab(_)) {
-        return wrong(format!(
+        return invalid(format!(
             "--issuer {issuer} is for directories and devices of this host: the lab does not run io_uring \
              yet; add --on DIRECTORY, or leave --issuer out"
         ));
@@ -125,7 +125,7 @@ fn check_issuer(
     if let Some(work) =
         works.iter().find(|work| work.built.fills_file_system() && issuer != IssuerPlan::Sync)
     {
-        return wrong(format!(
+        return invalid(format!(
             "--issuer {issuer} is not possible with workload '{}', which goes on until a call fails for \
              lack of space; leave it out",
             work.plan.name
@@ -133,7 +133,7 @@ fn check_issuer(
     }
     let in_flight = threads.saturating_mul(issuer.depth());
     if in_flight > MAX_IN_FLIGHT {
-        return wrong(format!(
+        return invalid(format!(
             "--threads {threads} with --issuer {issuer} would have {in_flight} ops in flight; the \
              maximum is {MAX_IN_FLIGHT}"
         ));
@@ -149,19 +149,19 @@ fn check_command(
 ) -> Result<(), MatrixError> {
     let Some(shell) = work.built.command() else { return Ok(()) };
     let name = &work.plan.name;
-    let wrong = |text: String| Err(MatrixError::Wrong(format!("workload '{name}': {text}")));
+    let invalid = |text: String| Err(MatrixError::Wrong(format!("workload '{name}': {text}")));
     if matrix_request.author == Author::File {
-        return wrong(workloads::command::refusal(&shell.command));
+        return invalid(workloads::command::refusal(&shell.command));
     }
     if matrix_request.issuer != IssuerPlan::Sync {
-        return wrong(format!(
+        return invalid(format!(
             "--issuer {} is for ops, and a command has none",
             matrix_request.issuer
         ));
     }
     match place {
         Place::Directory { .. } | Place::Device(_) => Ok(()),
-        Place::Lab(_) | Place::Model(_) => wrong(
+        Place::Lab(_) | Place::Model(_) => invalid(
             "a command runs on this host: add --on loop:8G, --on ram:2G or --on DIR; in the lab 'fsdyno run command' \
              replays a recording of it"
                 .to_string(),

@@ -30,7 +30,7 @@ pub fn write(path: &Path, fill: impl FnOnce(&mut File) -> io::Result<()>) -> io:
 /// Writes a new file atomically.
 ///
 /// # Errors
-/// Those of [`write()`]; also if the path exists.
+/// Those of [`write()`], and an error if the path exists.
 pub fn write_new(path: &Path, fill: impl FnOnce(&mut File) -> io::Result<()>) -> io::Result<()> {
     write_atomically(path, fill, Draft::publish)
 }

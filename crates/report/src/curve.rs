@@ -324,7 +324,7 @@ mod tests {
     use crate::fixture;
 
     #[test]
-    fn linear_and_quadratic_are_distinguished_and_other_trials_are_no_points() {
+    fn linear_and_quadratic_are_distinguished_and_other_trials_are_not_points() {
         let mut trials = fixture::curve();
         trials.extend(fixture::single());
         let curves = curves(&trials);

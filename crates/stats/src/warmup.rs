@@ -57,7 +57,7 @@ mod tests {
     }
 
     #[test]
-    fn a_first_run_like_the_rest_is_no_warm_up() {
+    fn a_first_run_like_the_rest_is_not_a_warm_up() {
         let found = warmup(&[10.1, 10.0, 10.2, 9.9, 10.3], 0.95).unwrap();
         assert!(found.p.unwrap() > 0.9 && found.interval.0 < 0.0 && found.interval.1 > 0.0);
     }

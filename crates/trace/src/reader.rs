@@ -35,18 +35,18 @@ impl<R: Read> Reader<R> {
     /// # Errors
     /// Input that is not a trace of this version, or an I/O error.
     pub fn new(mut from: R) -> Result<Reader<R>, TraceError> {
-        let wrong = |problem| TraceError::Invalid { offset: 0, item: None, problem };
+        let invalid = |problem| TraceError::Invalid { offset: 0, item: None, problem };
         let mut head = [0; 12];
         from.read_exact(&mut head).map_err(|error| match error.kind() {
-            std::io::ErrorKind::UnexpectedEof => wrong(Problem::NotATrace),
+            std::io::ErrorKind::UnexpectedEof => invalid(Problem::NotATrace),
             _ => TraceError::Io { offset: 0, error },
         })?;
         if head[..8] != MAGIC {
-            return Err(wrong(Problem::NotATrace));
+            return Err(invalid(Problem::NotATrace));
         }
         let version = u32::from_le_bytes([head[8], head[9], head[10], head[11]]);
         if version != VERSION {
-            return Err(wrong(Problem::Version(version)));
+            return Err(invalid(Problem::Version(version)));
         }
         let mut it = Reader {
             from,

@@ -297,8 +297,8 @@ fn impossible_sizes_are_refused() {
     let text = refusal(&matrix_request, LabPlace { journal_size, ..lab() });
     assert!(text.contains("names {journal}, and none does"), "{text}");
     let outer = request(&["dirops"], &["ext4 -J device={journal}"]);
-    for wrong in [Bytes(1000), Bytes(1 << 50)] {
-        let text = refusal(&outer, LabPlace { journal_size: Some(wrong), ..lab() });
+    for invalid in [Bytes(1000), Bytes(1 << 50)] {
+        let text = refusal(&outer, LabPlace { journal_size: Some(invalid), ..lab() });
         assert!(text.contains("whole mebibytes"), "{text}");
     }
 }

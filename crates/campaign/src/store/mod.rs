@@ -338,9 +338,9 @@ pub(crate) mod tests {
         let folder = tempfile::tempdir().unwrap();
         let mine = folder.path().join("mine");
         std::fs::write(&mine, "the user's").unwrap();
-        for wrong in [folder.path(), &mine, &mine.join("below")] {
-            let opened = Store::open(wrong).unwrap_err().to_string();
-            assert_eq!(Store::read_trials(wrong).unwrap_err().to_string(), opened);
+        for invalid in [folder.path(), &mine, &mine.join("below")] {
+            let opened = Store::open(invalid).unwrap_err().to_string();
+            assert_eq!(Store::read_trials(invalid).unwrap_err().to_string(), opened);
         }
         let new = folder.path().join("a/b");
         assert_eq!(Store::read_trials(&new).unwrap(), []);

@@ -36,11 +36,11 @@ impl Work {
     pub fn parse(text: &str) -> Result<Work, Failure> {
         let mut words = text.split_whitespace();
         let workload = words.next().unwrap_or_default().to_string();
-        let wrong = |what: String| Failure::invalid_use(format!("--also '{text}': {what}"));
-        fsdyno_workload::workloads::find(&workload).map_err(|error| wrong(error.to_string()))?;
+        let invalid = |what: String| Failure::invalid_use(format!("--also '{text}': {what}"));
+        fsdyno_workload::workloads::find(&workload).map_err(|error| invalid(error.to_string()))?;
         let parameters: Vec<String> = words.map(String::from).collect();
         match parameters.iter().find(|set| !set.contains('=')) {
-            Some(set) => Err(wrong(format!("'{set}' is not KEY=VALUE"))),
+            Some(set) => Err(invalid(format!("'{set}' is not KEY=VALUE"))),
             None => Ok(Work { workload, parameters }),
         }
     }

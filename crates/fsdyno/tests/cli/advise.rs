@@ -19,7 +19,7 @@ fn without_a_terminal_the_missing_flags_are_named() {
 }
 
 #[test]
-fn a_wrong_flag_gets_a_message_that_names_the_right_one() {
+fn an_invalid_flag_gets_a_message_that_names_the_valid_one() {
     let folder = tempfile::tempdir().unwrap();
     for (args, expected) in [
         ("--for mial --on .", "did you mean 'mail'?"),

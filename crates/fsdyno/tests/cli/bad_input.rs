@@ -185,7 +185,7 @@ const NUMBERS: &[(&str, &str)] = &[
 ];
 
 #[test]
-fn a_wrong_number_gets_the_same_message_from_every_command() {
+fn an_invalid_number_gets_the_same_message_from_every_command() {
     let folder = tempfile::tempdir().unwrap();
     for (args, part) in NUMBERS {
         let output = run(folder.path(), args);

@@ -183,7 +183,7 @@ fn defaults_of_the_project_override_those_of_the_user_and_the_command_line_overr
 }
 
 #[test]
-fn a_wrong_default_is_an_error_before_any_work_and_no_file_decides_where_fsdyno_writes() {
+fn an_invalid_default_is_an_error_before_any_work_and_no_file_decides_where_fsdyno_writes() {
     let folder = tempfile::tempdir().unwrap();
     let error = |text: &str| {
         std::fs::write(folder.path().join("fsdyno.toml"), text).unwrap();

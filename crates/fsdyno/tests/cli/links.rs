@@ -65,7 +65,7 @@ fn each_link_of_a_document_leads_to_a_file_and_a_heading() {
     let mut files = documents(&root.join("docs"));
     files.extend(documents(&root.join("examples")));
     files.extend(["README.md", "CONTRIBUTING.md", "CHANGELOG.md"].map(|name| root.join(name)));
-    let (mut count, mut wrong) = (0, String::new());
+    let (mut count, mut broken) = (0, String::new());
     for file in &files {
         let text = std::fs::read_to_string(file).unwrap();
         for target in targets(&prose(&text)) {
@@ -85,12 +85,12 @@ fn each_link_of_a_document_leads_to_a_file_and_a_heading() {
             };
             if !resolves {
                 let file = file.strip_prefix(&root).unwrap().display();
-                wrong.push_str(&format!("{file}: {target}\n"));
+                broken.push_str(&format!("{file}: {target}\n"));
             }
         }
     }
     assert!(count > 50, "only {count} links found");
-    assert!(wrong.is_empty(), "links that lead nowhere:\n{wrong}");
+    assert!(broken.is_empty(), "links that lead nowhere:\n{broken}");
 }
 
 #[test]

@@ -218,7 +218,7 @@ fn crc32(bytes: &[u8]) -> u32 {
 }
 
 #[test]
-fn a_symbolic_link_of_a_trace_leads_nowhere_and_is_no_directory() {
+fn a_symbolic_link_of_a_trace_leads_nowhere_and_is_not_a_directory() {
     let (root, main) = (Builder::ROOT, Builder::MAIN);
     let with_link = || {
         let mut trace = Builder::new();

@@ -24,14 +24,15 @@ pub enum Source {
 }
 
 /// Returns an error about a source.
-pub fn wrong(source: &Path, why: impl Into<String>) -> LabError {
+pub fn invalid_source(source: &Path, why: impl Into<String>) -> LabError {
     LabError::WrongSource { what: source.display().to_string(), why: why.into() }
 }
 
 impl Source {
     /// Opens a source, which must exist.
     pub fn open(path: &Path) -> Result<Source, LabError> {
-        let absolute = fs::canonicalize(path).map_err(|error| wrong(path, error.to_string()))?;
+        let absolute =
+            fs::canonicalize(path).map_err(|error| invalid_source(path, error.to_string()))?;
         match absolute.is_dir() {
             true => Ok(Source::Folder(absolute)),
             false => Ok(Source::Archive(absolute)),
@@ -54,7 +55,10 @@ impl Source {
         let is_absent = is_tar && message.contains("Not found in archive");
         if !output.status.success() && !is_absent {
             let message = message.lines().next().unwrap_or_default().to_string();
-            return Err(wrong(file, format!("it is neither a folder nor a tar file ({message})")));
+            return Err(invalid_source(
+                file,
+                format!("it is neither a folder nor a tar file ({message})"),
+            ));
         }
         let text = String::from_utf8_lossy(&output.stdout).into_owned();
         Ok(output.status.success().then_some(text))

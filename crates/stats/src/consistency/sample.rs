@@ -174,10 +174,10 @@ fn spread(sample: &Sample) -> Finding {
     let middle = ((low.low + high.high) / 2.0).clamp(mean.low, mean.high);
     let most = ((high.high - middle).max(0.0) * (middle - low.low).max(0.0)).sqrt();
     let least = (high.low - low.high).max(0.0) / (2.0 * n).sqrt();
-    let wrong = above(sd.low, most) || above(least, sd.high);
+    let is_contradiction = above(sd.low, most) || above(least, sd.high);
     let message =
         || format!("{n} runs from {low} to {high} deviate by {least:.3} to {most:.3}, not by {sd}");
-    wrong.then(|| (Rule::DeviationAndRange, message()))
+    is_contradiction.then(|| (Rule::DeviationAndRange, message()))
 }
 
 #[cfg(test)]
