@@ -24,7 +24,7 @@ pub struct Answers {
     pub safety: Safety,
     /// The total time that the commands may take.
     pub limit: Duration,
-    /// The names of the file systems; empty for a directory.
+    /// The names of the file systems, or empty for a directory.
     pub filesystems: Vec<String>,
 }
 

@@ -8,7 +8,7 @@ use fsdyno_workload::workloads::{self, Kind};
 pub struct Purpose {
     /// The name.
     pub name: &'static str,
-    /// The name of its workload; none for the user's own program, which is recorded.
+    /// The name of its workload, or `None` for the user's own program, which is recorded.
     pub workload: Option<&'static str>,
     /// The parameters to set if the workload's defaults would take hours.
     pub overrides: &'static [&'static str],

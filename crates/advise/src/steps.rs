@@ -225,8 +225,8 @@ fn spec(answers: &Answers, axes: &[(&str, &str)]) -> Result<RunSpec, Failure> {
     })
 }
 
-/// Returns the time of a run on this machine; none if no trial of its workload has run here: a rough estimate must not
-/// refuse a request.
+/// Returns the time of a run on this machine, or `None` if no trial of its workload has run here: a rough estimate
+/// must not refuse a request.
 ///
 /// # Errors
 /// A request that a run would refuse.

@@ -253,7 +253,7 @@ fn module_hint(module: &str, release: &str) -> String {
     }
 }
 
-/// Describes where a module was searched for; empty if no distribution's kernel has it.
+/// Describes where a module was searched for; the result is empty if no distribution's kernel has it.
 fn searched_folder(module: &str, folder: &Path) -> String {
     if lookup::kernel_hint_of(module).is_some() {
         return ": no distribution's kernel has it".into();

@@ -111,8 +111,8 @@ pub fn probe_qemu(requested: Option<&Path>) -> Result<Qemu, LabError> {
     Ok(Qemu { sha256: sha256_hex(&program), path, version, firmware, files })
 }
 
-/// Returns the module that executes the guest's instructions, at its path on Debian and Ubuntu; none if it
-/// is part of the program.
+/// Returns the module that executes the guest's instructions, at its path on Debian and Ubuntu, or `None` if it is
+/// part of the program.
 fn tcg_module() -> Option<PathBuf> {
     let folder = std::env::var_os("QEMU_MODULE_DIR").map(PathBuf::from);
     let default = ["/usr/lib/x86_64-linux-gnu/qemu", "/usr/lib/qemu", "/usr/lib64/qemu"];

@@ -94,7 +94,7 @@ pub struct RankPhase {
     pub started_ns: Nanos,
     /// Return of its last call.
     pub returned_ns: Nanos,
-    /// Return of its syncfs(2); none for a rank whose client another rank synced.
+    /// Return of its syncfs(2), or null for a rank whose client another rank synced.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub synced_ns: Option<Nanos>,
     /// Number of its calls.
@@ -129,7 +129,7 @@ pub struct RankPhase {
 pub struct View {
     /// The rank that read it.
     pub rank: u32,
-    /// The rank whose directory it read; none for the shared directory.
+    /// The rank whose directory it read, or null for the shared directory.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub of: Option<u32>,
     /// Files found.

@@ -35,7 +35,7 @@ impl Nanos {
         self.0 == 0
     }
 
-    /// Returns this instant minus an earlier one; zero if the other is later.
+    /// Returns this instant minus an earlier one, or zero if the other is later.
     pub fn since(self, earlier: Nanos) -> Nanos {
         Nanos(self.0.saturating_sub(earlier.0))
     }

@@ -13,10 +13,10 @@ pub struct Warmup {
     pub difference: f64,
     /// The interval of that difference.
     pub interval: (f64, f64),
-    /// The difference as a share of the mean of the rest (0.2 is 20 %); none if that mean is zero.
+    /// The difference as a share of the mean of the rest (0.2 is 20 %), or `None` if that mean is zero.
     pub share: Option<f64>,
-    /// The probability of a first value that far from the rest, in either direction, by chance; none if the rest does
-    /// not vary.
+    /// The probability of a first value that far from the rest, in either direction, by chance, or `None` if the rest
+    /// does not vary.
     pub p: Option<f64>,
 }
 

@@ -86,7 +86,7 @@ impl Wire for Event {
 pub struct End {
     /// The wall time from the start of the command to its end, in nanoseconds.
     pub wall: u64,
-    /// The status of the command as wait(2) returns it; none if the command was still running.
+    /// The status of the command as wait(2) returns it, or `None` if the command was still running.
     pub status: Option<u32>,
     /// The number of events by kind of call, for the reader to check.
     pub events: BTreeMap<CallKind, u64>,

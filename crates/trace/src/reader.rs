@@ -92,7 +92,7 @@ impl<R: Read> Reader<R> {
         TraceError::Invalid { offset: self.begun, item, problem }
     }
 
-    /// Returns the next item; none after the end item.
+    /// Returns the next item, or `None` after the end item.
     ///
     /// # Errors
     /// An error in the trace, an I/O error, or [`TraceError::Truncated`] instead of the end item: the items

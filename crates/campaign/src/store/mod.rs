@@ -80,7 +80,7 @@ impl Store {
         Ok(store)
     }
 
-    /// Reads the trials of a result folder without creating or changing anything; none if it does not exist.
+    /// Reads the trials of a result folder without creating or changing anything. There are none if it does not exist.
     ///
     /// # Errors
     /// The error of [`Store::open`].

@@ -145,7 +145,7 @@ pub fn phases(objective: &Objective, default: &Trial, winner: &Trial) -> Vec<Pha
     times(default).into_iter().filter_map(phase).collect()
 }
 
-/// Returns two sentences on the changes in CPU time and device requests; none if a trial failed.
+/// Returns two sentences on the changes in CPU time and device requests. There are none if a trial failed.
 pub fn why(default: &Trial, winner: &Trial) -> Vec<String> {
     if default.outcome != Outcome::Ok || winner.outcome != Outcome::Ok {
         return Vec::new();

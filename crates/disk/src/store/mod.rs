@@ -288,7 +288,7 @@ impl<M: Memory> Store<M> {
         }
     }
 
-    /// Returns the address of a block's entry; none if its chunk has no page.
+    /// Returns the address of a block's entry, or `None` if its chunk has no page.
     fn entry_address(&mut self, block: u64) -> Option<EntryAddress> {
         self.header.entry_address(&mut self.memory, block)
     }

@@ -79,7 +79,7 @@ impl<M: Memory> Store<M> {
         })
     }
 
-    /// Returns the longest run from `at` with contiguous slots; none if no slot is left for its first block.
+    /// Returns the longest run from `at` with contiguous slots, or `None` if no slot is left for its first block.
     fn next_run(&mut self, to: Destination, at: u64, end: u64) -> Option<Run> {
         let block = at / BLOCK;
         let address = self.header.entry_address_or_new(&mut self.memory, block)?;

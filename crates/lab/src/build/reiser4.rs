@@ -196,7 +196,7 @@ fn install(
     Ok(release)
 }
 
-/// Returns the version in Linux's Makefile; empty if there is none.
+/// Returns the version in Linux's Makefile, or empty if there is none.
 fn version(makefile: &str) -> String {
     let part = |name: &str| {
         let line = makefile.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(" ="));

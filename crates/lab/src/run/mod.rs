@@ -50,7 +50,7 @@ struct Run<'a> {
     disks: Vec<File>,
     log: Option<File>,
     console: File,
-    /// The profile; none in a run that is not profiled.
+    /// The profile, or `None` in a run that is not profiled.
     profile: Option<Profile>,
     /// The socket of QEMU's control protocol, until it is connected.
     socket: Option<UnixStream>,

@@ -17,7 +17,7 @@ pub struct RaidPlan {
     pub level: u32,
     /// Number of disks.
     pub disks: u32,
-    /// Chunk size: the number of consecutive bytes on one disk; none means mdadm's default.
+    /// Chunk size: the number of consecutive bytes on one disk, or `None` for mdadm's default.
     pub chunk: Option<Bytes>,
 }
 
