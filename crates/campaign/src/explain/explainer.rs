@@ -176,8 +176,8 @@ fn add_executed(it: &mut Explained, profiled: &ProfiledRun, (symbols, modules): 
         let calls = before.get(index).map_or(0, |node| node.calls);
         (node.calls > calls).then_some(node.function)
     };
-    let late = last.counts.nodes.iter().enumerate().filter_map(grown).collect();
-    let calls = kernel::Calls { all, late, code_by_address: last.counts.codes.clone() };
+    let after_loading = last.counts.nodes.iter().enumerate().filter_map(grown).collect();
+    let calls = kernel::Calls { all, after_loading, code_by_address: last.counts.codes.clone() };
     let names = Names::new(symbols, modules, calls);
     let mut ran = BTreeSet::new();
     for pair in profiled.stages.windows(2) {

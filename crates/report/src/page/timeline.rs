@@ -117,7 +117,11 @@ fn chart(timeline: &Timeline, looks: &[Look]) -> Chart {
             .points
             .iter()
             .map(|point| {
-                format!("{:.0} {:.1}", x(point.at) * 1000.0, axis.y(point.relative) - TOP_MARGIN)
+                format!(
+                    "{:.0} {:.1}",
+                    x(point.version_index) * 1000.0,
+                    axis.y(point.relative) - TOP_MARGIN
+                )
             })
             .collect();
         chart.paths(TOP_MARGIN, PLOT_HEIGHT, &[(*look, format!("M{}", path.join("L")))]);
@@ -139,19 +143,19 @@ fn draw_dots(
 ) {
     let colour = look.colour;
     for point in &line.points {
-        let (x_percent, y) = (percent(x(point.at)), axis.y(point.relative));
+        let (x_percent, y) = (percent(x(point.version_index)), axis.y(point.relative));
         chart.push(format_args!(
             r#"<circle class="f{colour}" cx="{x_percent}" cy="{y:.1}" r="2.5"/>"#
         ));
     }
     for (row, point) in line.marked() {
-        let (x_percent, y) = (percent(x(point.at)), axis.y(point.relative));
+        let (x_percent, y) = (percent(x(point.version_index)), axis.y(point.relative));
         chart.push(format_args!(
             r#"<circle class="f{colour}" cx="{x_percent}" cy="{y:.1}" r="5.5"/>"#
         ));
         let is_increase = row.comparison.is_some_and(|comparison| comparison.ratio > 1.0);
         let text_y = if is_increase { y - 9.0 } else { y + 19.0 };
-        chart.text("tick", x(point.at), text_y, Anchor::Middle, &effect(row));
+        chart.text("tick", x(point.version_index), text_y, Anchor::Middle, &effect(row));
     }
 }
 

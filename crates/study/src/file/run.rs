@@ -97,8 +97,12 @@ impl Run {
     pub fn conditions(&self, variant: Variant) -> Option<Conditions> {
         match variant {
             _ if !self.has(variant) => None,
-            Variant::Historical => self.then.as_ref().map(|over| self.common.overridden_by(over)),
-            Variant::Current => self.today.as_ref().map(|over| self.common.overridden_by(over)),
+            Variant::Historical => {
+                self.then.as_ref().map(|conditions| self.common.overridden_by(conditions))
+            }
+            Variant::Current => {
+                self.today.as_ref().map(|conditions| self.common.overridden_by(conditions))
+            }
             Variant::AsItStands => Some(self.common.clone()),
         }
     }

@@ -146,7 +146,7 @@ impl StudyFile {
 
 fn cells_mut(check: &mut Check) -> Vec<&mut Cell> {
     match check {
-        Check::Ratio { of, over, .. } => vec![of, over],
+        Check::Ratio { numerator, denominator, .. } => vec![numerator, denominator],
         Check::Order(cells) | Check::Within { cells, .. } => cells.iter_mut().collect(),
         Check::Value { cell, .. } | Check::Exponent { cell, .. } => vec![cell],
     }

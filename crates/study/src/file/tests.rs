@@ -85,12 +85,15 @@ fn claims_of_every_kind_are_parsed() {
         Test::Check(check) => check.clone(),
         Test::Untestable(why) => panic!("{why}"),
     };
-    let Check::Ratio { of, over, bound } = check(0) else { panic!() };
-    assert_eq!((of.row.as_str(), over.row.as_str()), ("ext3-128", "ext4-128"));
+    let Check::Ratio { numerator, denominator, bound } = check(0) else { panic!() };
+    assert_eq!((numerator.row.as_str(), denominator.row.as_str()), ("ext3-128", "ext4-128"));
     assert_eq!(bound, Bound::MoreThan(1.0));
-    let Check::Ratio { of, over, .. } = check(1) else { panic!() };
-    assert_eq!((of.row.as_str(), of.phases.as_slice()), ("ext4-128", &["remove".to_string()][..]));
-    assert_eq!(over.phases, ["extract"]);
+    let Check::Ratio { numerator, denominator, .. } = check(1) else { panic!() };
+    assert_eq!(
+        (numerator.row.as_str(), numerator.phases.as_slice()),
+        ("ext4-128", &["remove".to_string()][..])
+    );
+    assert_eq!(denominator.phases, ["extract"]);
     assert_eq!(study.claims[1].margin, 0.1);
     let Check::Order(cells) = check(2) else { panic!() };
     assert_eq!(cells[1].row, "classic");
@@ -342,9 +345,11 @@ fn a_side_may_name_its_run_if_the_row_is_given_outside() {
     let sides = "of = { phase = \"remove\" }, over = { phase = [\"extract\"] }, run = \"tarball\"";
     let new = "of = { run = \"tarball\", phase = \"remove\" }, over = { run = \"curve\", phase = \"create\" }";
     let study = StudyFile::parse("my.toml", &old.replace(sides, new)).unwrap();
-    let Test::Check(Check::Ratio { of, over, .. }) = &study.claims[1].test else { panic!() };
-    assert_eq!((of.run.as_str(), over.run.as_str()), ("tarball", "curve"));
-    assert_eq!((of.row.as_str(), over.row.as_str()), ("ext4-128", "ext4-128"));
+    let Test::Check(Check::Ratio { numerator, denominator, .. }) = &study.claims[1].test else {
+        panic!()
+    };
+    assert_eq!((numerator.run.as_str(), denominator.run.as_str()), ("tarball", "curve"));
+    assert_eq!((numerator.row.as_str(), denominator.row.as_str()), ("ext4-128", "ext4-128"));
     // Each side's run must have the row.
     let text = error_with(sides, new);
     assert!(text.contains("run 'curve' has no row 'ext4-128'"), "{text}");

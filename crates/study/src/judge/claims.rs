@@ -264,10 +264,10 @@ impl Context<'_> {
     /// Formats the bounds.
     fn bounds(&self, part: &Part) -> String {
         match (part.above, part.below) {
-            (Some(above), Some(below)) => format!("between {} and {}", above.at, below.at),
-            (Some(above), None) => format!("more than {}", above.at),
-            (None, Some(below)) if below.included => format!("at most {}", below.at),
-            (None, Some(below)) => format!("less than {}", below.at),
+            (Some(above), Some(below)) => format!("between {} and {}", above.value, below.value),
+            (Some(above), None) => format!("more than {}", above.value),
+            (None, Some(below)) if below.included => format!("at most {}", below.value),
+            (None, Some(below)) => format!("less than {}", below.value),
             (None, None) => String::new(),
         }
     }
