@@ -430,7 +430,7 @@ impl Gate {
         }
     }
 
-    /// Opens the gate, to start or not; only the first call has an effect.
+    /// Opens the gate, with or without a start. Only the first call has an effect.
     fn open(&self, start: Option<Nanos>) {
         self.lock().opened.get_or_insert(start);
         self.changed.notify_all();

@@ -177,7 +177,7 @@ fn made_calls(row: &Row<'_>) -> bool {
     !row.flags.contains(&Flag::NoCalls)
 }
 
-/// The row with this label that differs from `row` only in the label; otherwise the only row with this label, if
+/// The row with this label that differs from `row` only in the label, or otherwise the only row with this label, if
 /// there is exactly one.
 pub fn base_of<'a, 'b>(row: &Row<'_>, rows: &'a [Row<'b>], label: &str) -> Option<&'a Row<'b>> {
     let mut of_label = rows.iter().filter(|other| other.label() == label);

@@ -262,8 +262,8 @@ fn latency(row: &Row<'_>, p: f64) -> String {
 }
 
 /// The throughput over the time to returned, in MiB/s, or `None` if no bytes were moved. Bytes are the workload's own
-/// count if it has one, because that counts a rewrite once (Bonnie's rewrite reads and writes each byte); otherwise
-/// all bytes written and read.
+/// count if it has one, because that counts a rewrite once (Bonnie's rewrite reads and writes each byte), and
+/// otherwise all bytes written and read.
 pub fn throughput(row: &Row<'_>) -> Option<String> {
     let rate = row.mean(|phase| {
         let moved = phase.bytes_written.0 + phase.bytes_read.0;

@@ -30,8 +30,8 @@ const MAX_LISTED: usize = 3;
 pub struct Described {
     /// The measure.
     pub measure: Measure,
-    /// Seed and value of each trial, in the order in which they ran; in the lab, where that order is meaningless, by
-    /// seed.
+    /// Seed and value of each trial, in the order in which they ran, or by seed in the lab, where the order of runs is
+    /// meaningless.
     pub values: Vec<(u64, f64)>,
     /// The values beyond the fences.
     pub outliers: Vec<Outlier>,

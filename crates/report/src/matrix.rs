@@ -4,7 +4,8 @@
 use crate::model::{Row as Configuration, Section};
 use crate::table::{Fit, Head, Kind, Row, Table};
 
-/// The minimum numbers of configurations and of phases; with fewer, the tables of the phases are as short.
+/// The minimum numbers of configurations and of phases; with fewer of them, the tables of the phases are as short as
+/// the matrix.
 const MIN_SIZE: (usize, usize) = (5, 2);
 
 /// The ratios at which a darker shade begins.

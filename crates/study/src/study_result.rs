@@ -109,7 +109,7 @@ impl StudyResult {
         results::say_verdicts(&self.trials, format);
     }
 
-    /// Writes each chart as a file; with `png`, also as a PNG.
+    /// Writes each chart as a file, and with `png` also as a PNG.
     ///
     /// # Errors
     /// A file that is unreadable or unwritable.

@@ -117,7 +117,7 @@ pub struct Log {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Access {
-    /// An arm moves; also the default for explanations stored by older versions.
+    /// An arm moves. This is also the default for explanations stored by older versions.
     #[default]
     Seek,
     /// Nothing moves.

@@ -86,7 +86,7 @@ pub struct Lane {
     pub written: u32,
     status: Box<libc::statx>,
     pause: Timespec,
-    /// End of a sleep that is split into several; else zero.
+    /// End of a sleep that is split into several, or zero.
     wake_time: Nanos,
 }
 

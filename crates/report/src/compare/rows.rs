@@ -196,7 +196,7 @@ fn phases<'a>(cell: &Cell<'a>) -> Vec<&'a str> {
     names
 }
 
-/// The trials that ran a phase; if the lab ran a seed twice, only one of the identical trials.
+/// The trials that ran a phase. If the lab ran a seed twice, only one of the identical trials is included.
 fn runs<'a>(cell: &Cell<'a>, phase: &str) -> Vec<Run<'a>> {
     let mut known = BTreeSet::new();
     let run = |trial: &'a Trial| {
@@ -272,7 +272,7 @@ fn measure_of(runs: &[Run<'_>], metric: Metric) -> Measure {
     }
 }
 
-/// The geometric mean, on which ratios are based; if a value is zero, the arithmetic mean.
+/// The geometric mean, on which ratios are based, or the arithmetic mean if a value is zero.
 fn mean(values: &[f64]) -> f64 {
     let n = values.len().max(1) as f64;
     if values.iter().all(|value| *value > 0.0) && !values.is_empty() {

@@ -62,7 +62,7 @@ impl Budget {
         true
     }
 
-    /// Takes this number of bytes if it is available; otherwise returns false.
+    /// Takes this number of bytes if it is available, and returns false otherwise.
     pub fn take(&mut self, bytes: usize) -> bool {
         let fits = bytes <= self.section_bytes;
         if fits {

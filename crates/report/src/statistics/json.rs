@@ -35,7 +35,7 @@ pub struct Statistics {
     exponents: Vec<ExponentStatistics>,
 }
 
-/// The part of a study to which a row belongs; all null without a study.
+/// The part of a study to which a row belongs. All are null without a study.
 #[derive(Serialize, JsonSchema)]
 struct PartNames {
     /// Name of the run in a study; ratios are within one run, variant and kernel alone.
@@ -85,7 +85,7 @@ struct RowStatistics {
     median_low: Option<f64>,
     /// Upper end of the interval of the median.
     median_high: Option<f64>,
-    /// Values of the trials in the order of their runs; in the lab by seed.
+    /// Values of the trials in the order of their runs, or by seed in the lab.
     values: Vec<SeedValue>,
     /// Values beyond Tukey's fences; they count.
     outliers: Vec<OutlierValue>,

@@ -93,7 +93,7 @@ fn name(variant: &Variant) -> String {
     sanitize(&format!("{}{scale}", variant.name))
 }
 
-/// `as then, scale 1/10: kernel 6.1.0-44-amd64`; for a point of a timeline, whose name has its kernel, only the name.
+/// `as then, scale 1/10: kernel 6.1.0-44-amd64`; a point of a timeline, whose name has its kernel, has only the name.
 pub fn subject(variant: &Variant) -> String {
     if variant.kernel.is_some()
         && variant.kernels.iter().all(|kernel| Some(kernel) == variant.kernel.as_ref())

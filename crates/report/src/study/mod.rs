@@ -53,7 +53,7 @@ pub struct Variant {
     pub kernels: Vec<String>,
     /// The claims, in the order of the file.
     pub claims: Vec<Claim>,
-    /// The tables of factors; if there are several over the same columns, the means of their factors first.
+    /// The tables of factors. If there are several over the same columns, the means of their factors come first.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub factors: Vec<Factors>,
     /// The published tables, in the order of the file.

@@ -17,8 +17,8 @@ pub struct Prose {
 }
 
 impl Prose {
-    /// Formats a text table with two spaces between columns. A row that is wider than the terminal is stacked, one cell
-    /// per line; in a pipe each row stays one line.
+    /// Formats a text table with two spaces between columns. A row that is wider than the terminal is stacked, one
+    /// cell per line, except in a pipe, where each row stays one line.
     pub fn columns(self, rows: &[Vec<String>]) -> String {
         self.rows_of(rows).concat()
     }

@@ -18,7 +18,7 @@ const ASCII_ELLIPSIS: &str = "..";
 /// Indentation of the lines of a record.
 const RECORD_INDENT: &str = "      ";
 
-/// The document as text; in plain ASCII for an email.
+/// The document as text, which is plain ASCII for an email.
 pub fn text(document: &Document, style: Style, ascii: bool) -> String {
     // Done before widths are computed, because `±` takes one column and its ASCII spelling two.
     let document = if ascii { to_ascii(document.clone()) } else { document.clone() };

@@ -15,7 +15,7 @@ pub struct Run {
     pub workload: String,
     /// Parameters that a smaller scale divides.
     pub scales: Vec<String>,
-    /// Position of the key `scales`; by default that of the run.
+    /// Position of the key `scales`, or that of the run by default.
     pub scales_spot: Spot,
     /// Conditions of every variant.
     pub common: Conditions,

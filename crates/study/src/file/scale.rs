@@ -322,7 +322,7 @@ impl Scaler {
         scaled.set.push(Setting { value, ..setting });
     }
 
-    /// Divides the memory that can cache files; by default the guest's RAM.
+    /// Divides the memory that can cache files, which by default is the guest's RAM.
     fn scale_memory(&mut self, run: &Run, unscaled: &Conditions, scaled: &mut Conditions) {
         let bytes = |option: &str| {
             let setting = unscaled.option(option)?;

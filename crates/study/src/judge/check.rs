@@ -41,9 +41,9 @@ impl Measured {
     }
 
     /// Adds a note if two means contradict their ratio, because the means are shown as well.
-    fn compare_means(&mut self, (of, over): (usize, usize), what: &str, ratio: f64) {
-        let (of, over) = (self.means[of].1, self.means[over].1);
-        if (of > over) != (ratio > 1.0) && of != over && ratio != 1.0 {
+    fn compare_means(&mut self, (numerator, denominator): (usize, usize), what: &str, ratio: f64) {
+        let (numerator, denominator) = (self.means[numerator].1, self.means[denominator].1);
+        if (numerator > denominator) != (ratio > 1.0) && numerator != denominator && ratio != 1.0 {
             self.note(format!(
                 "The means of {what} are in the opposite order; the claim is judged by the ratio of logarithms, by seed where \
                  they are pairs."
@@ -114,7 +114,7 @@ impl Measured {
     }
 }
 
-/// Returns the name of a flag; for UNSAFE with the unsafe options: `UNSAFE (barrier=0)`.
+/// Returns the name of a flag. For UNSAFE it includes the unsafe options: `UNSAFE (barrier=0)`.
 fn flag_name(flag: Flag, found: &Found<'_>) -> String {
     let risks = found.runs.first().filter(|_| flag == Flag::Unsafe).map(|(trial, _)| risks(trial));
     let options: Vec<&str> = risks
@@ -372,9 +372,9 @@ fn label(cell: &Cell, cells: &[Cell]) -> String {
 }
 
 /// Formats the sides of a ratio: `xfs over ext2`.
-fn ratio_name(of: &Cell, over: &Cell) -> String {
-    let both = [of.clone(), over.clone()];
-    format!("{} over {}", label(of, &both), label(over, &both))
+fn ratio_name(numerator: &Cell, denominator: &Cell) -> String {
+    let both = [numerator.clone(), denominator.clone()];
+    format!("{} over {}", label(numerator, &both), label(denominator, &both))
 }
 
 /// Formats a figure: `rate of unlink`, `returned`.

@@ -231,8 +231,8 @@ impl Part {
         edges.min_by(|a, b| distance(*a).total_cmp(&distance(*b)))
     }
 
-    /// Returns the bound that the p-value tests: the nearest one; for a claimed difference, 1, or the value from which
-    /// the difference counts if the estimate falls short of that value.
+    /// Returns the bound that the p-value tests. It is the nearest one; for a claimed difference it is 1, or the value
+    /// from which the difference counts if the estimate falls short of that value.
     pub fn tested_at(&self, margin: f64) -> Option<f64> {
         self.counted_limit(margin).filter(|_| self.falls_short(margin)).or_else(|| self.nearest())
     }

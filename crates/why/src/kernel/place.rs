@@ -17,7 +17,7 @@ const CONCLUSIVE_BYTES: usize = 8;
 pub struct Calls {
     /// All called addresses.
     pub all: BTreeSet<u64>,
-    /// Addresses called after all modules were loaded; each lies in one of them.
+    /// Addresses called after all modules were loaded. Each lies in one of the modules.
     pub after_loading: BTreeSet<u64>,
     /// First bytes of the called code, if known.
     pub code_by_address: BTreeMap<u64, Vec<u8>>,

@@ -12,7 +12,7 @@ use crate::workload::OpCounts;
 /// Totals of the calls of jobs and of their bytes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Sums {
-    /// Calls by kind; for [`Step::Scan`], only open and close.
+    /// Calls by kind. For [`Step::Scan`] these are only open and close.
     pub counts: OpCounts,
     /// Number of bytes written.
     pub written: u64,

@@ -147,7 +147,7 @@ impl Graph {
         }
     }
 
-    /// The meaning of the colours: layers of the kernel, and modules; for a comparison, more and less.
+    /// The meaning of the colours: layers of the kernel, and modules, or, for a comparison, more and less.
     fn key(&self) -> Vec<(Key, String)> {
         let entry = |class: &str, label: &str| (Key::Box(class.into()), label.to_string());
         if self.other_ops.is_some() {
