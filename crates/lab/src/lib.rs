@@ -216,13 +216,9 @@ impl Lab {
     /// [`LabError`] for a missing tool, library or module.
     pub fn prepare(&self, parts: &Parts) -> Result<Guest, LabError> {
         let (release, kernel_sha256) = (&self.kernel.release, &self.bootable.sha256);
-        let mut components = identity::of_machine(
-            &self.qemu,
-            release,
-            kernel_sha256,
-            &parts.cpu,
-            &parts.extra_parameters,
-        );
+        let extra = &parts.extra_parameters;
+        let mut components =
+            identity::of_machine(&self.qemu, release, kernel_sha256, &parts.cpu, extra);
         if let Some(origin) = build::origin(&self.kernel.modules) {
             components.insert("kernel build".into(), origin);
         }
