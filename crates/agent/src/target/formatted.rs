@@ -18,7 +18,7 @@ use super::mounting::Mounting;
 use super::userspace::Workers;
 use super::{Medium, ModelledDisk, Target, WrittenAt, array};
 use crate::account::{self, Instruments};
-use crate::proven::HeldDevice;
+use crate::held_device::HeldDevice;
 use crate::serve_disk::Shared;
 use crate::shared;
 
