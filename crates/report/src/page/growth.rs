@@ -1,7 +1,7 @@
 //! Curves: the growth of a phase's time with the number of files, and the fitted exponent.
 
 use super::chart::{AXIS, Anchor, Chart, percent, truncate};
-use super::colour::Looks;
+use super::colour::Appearances;
 use super::figure::{Figure, n_text};
 use super::scale::{Scale, Unit};
 use crate::curve::{self, Curve};
@@ -17,7 +17,7 @@ const TOP_MARGIN: f64 = 14.0;
 const RIGHT_END: f64 = 0.97;
 
 /// The figure of a curve: number of files on the x axis, time on the y axis, both from zero.
-pub fn figure(curve: &Curve<'_>, looks: &Looks) -> Figure {
+pub fn figure(curve: &Curve<'_>, appearances: &Appearances) -> Figure {
     let points = curve.lines.iter().flat_map(|line| line.rows.iter().flatten());
     let note = format!(
         "Time until the last call returned; both axes begin at zero, so a straight line through zero is \
@@ -27,10 +27,10 @@ pub fn figure(curve: &Curve<'_>, looks: &Looks) -> Figure {
     let caption = "Mean time until the last call returned ± 95 % interval; the last row is the exponent of growth";
     let table = Table { caption: caption.into(), ..curve::table(curve) };
     let title = format!("{} by number of files", curve.title);
-    Figure { slug: "growth", title, note, chart: chart(curve, looks), table }
+    Figure { slug: "growth", title, note, chart: chart(curve, appearances), table }
 }
 
-fn chart(curve: &Curve<'_>, looks: &Looks) -> Chart {
+fn chart(curve: &Curve<'_>, appearances: &Appearances) -> Chart {
     let title = format!("{}: time by number of files", curve.title);
     let mut chart = Chart::new(title, curve::sentences(curve).join(" "));
     let points = || curve.lines.iter().flat_map(|line| line.rows.iter().flatten());
@@ -71,16 +71,16 @@ fn chart(curve: &Curve<'_>, looks: &Looks) -> Chart {
             .filter_map(|(files, point)| Some((x(*files), point.as_ref()?)))
             .collect();
         let Some((_, first)) = positioned.first() else { continue };
-        let look = looks.get(&first.row);
+        let appearance = appearances.get(&first.row);
         let path: Vec<String> = positioned
             .iter()
             .map(|(x, point)| {
                 format!("{:.0} {:.1}", x * 1000.0, y(point.returned.mean) - TOP_MARGIN)
             })
             .collect();
-        chart.paths(TOP_MARGIN, PLOT_HEIGHT, &[(look, format!("M{}", path.join("L")))]);
+        chart.paths(TOP_MARGIN, PLOT_HEIGHT, &[(appearance, format!("M{}", path.join("L")))]);
         for (x, point) in &positioned {
-            draw_point(&mut chart, *x, point, &y, look.colour);
+            draw_point(&mut chart, *x, point, &y, appearance.colour);
         }
         let exponent = line.growth.map(|growth| format!(", files^{:.2}", growth.exponent));
         let name = truncate(&line.name, 18) + &exponent.unwrap_or_default();
@@ -125,7 +125,7 @@ fn draw_names(chart: &mut Chart, mut ends: Vec<(f64, f64, String)>) {
     }
 }
 
-/// The rows of a curve, for the looks of the page.
+/// The rows of a curve, to which the page assigns appearances.
 pub fn rows<'r, 'a: 'r>(curve: &'r Curve<'a>) -> impl Iterator<Item = &'r Row<'a>> {
     curve.lines.iter().flat_map(|line| line.rows.iter().flatten()).map(|point| &point.row)
 }
@@ -139,8 +139,8 @@ mod tests {
     fn a_curve_starts_at_zero_and_names_its_lines_with_their_exponents() {
         let trials = fixture::curve();
         let curves = curve::curves(&trials);
-        let looks = Looks::of(rows(&curves[0]));
-        let svg = figure(&curves[0], &looks).chart.inline("c0");
+        let appearances = Appearances::of(rows(&curves[0]));
+        let svg = figure(&curves[0], &appearances).chart.inline("c0");
         assert_eq!(svg.matches("<circle").count(), 8);
         assert_eq!(svg.matches("<path").count(), 2);
         for part in

@@ -7,7 +7,7 @@ use fsdyno_record::trial::Outcome;
 use fsdyno_record::{Bytes, Trial};
 
 use super::chart::{AXIS, Anchor, Chart, Key};
-use super::colour::{Look, Looks};
+use super::colour::{Appearance, Appearances};
 use super::figure::{Figure, drawn_note};
 use super::latency::MAX_LINES;
 use super::scale::{Scale, Unit};
@@ -45,7 +45,7 @@ pub fn drawn_trials(trials: &[Trial]) -> Vec<&Trial> {
 /// A row's series in one phase.
 struct DrawnRow<'a> {
     name: &'a str,
-    look: Look,
+    appearance: Appearance,
     seed: u64,
     series: &'a PhaseSeries,
     /// Seconds from the first op to the end of the phase.
@@ -88,14 +88,18 @@ impl DrawnRow<'_> {
 }
 
 /// The figure of the lowest seed of each row, or `None` if nothing was recorded over time.
-pub fn figure(section: &Section<'_>, looks: &Looks, series: &Index<'_>) -> Option<Figure> {
+pub fn figure(
+    section: &Section<'_>,
+    appearances: &Appearances,
+    series: &Index<'_>,
+) -> Option<Figure> {
     let rows = section.rows.iter().filter_map(|row| {
         let (trial, phase) = row.trials.first()?;
         let trial_series = series.get(trial)?;
         let series = trial_series.phases.iter().find(|series| series.name == phase.name)?;
         let length = series.length_ns.seconds();
-        let (name, look, seed) = (row.name.as_str(), looks.get(row), trial.seed);
-        (length > 0.0).then_some(DrawnRow { name, look, seed, series, length })
+        let (name, appearance, seed) = (row.name.as_str(), appearances.get(row), trial.seed);
+        (length > 0.0).then_some(DrawnRow { name, appearance, seed, series, length })
     });
     let rows: Vec<DrawnRow<'_>> = rows.collect();
     let first = rows.first()?;
@@ -150,7 +154,7 @@ fn chart(title: &str, rows: &[DrawnRow<'_>]) -> Chart {
     let descriptions = rows.iter().map(|row| format!("{}: {}", row.name, describe(row)));
     let mut chart = Chart::new(title, descriptions.collect::<Vec<_>>().join("; ") + ".");
     let key: Vec<(Key, String)> =
-        rows.iter().map(|row| (Key::Line(row.look), row.name.to_string())).collect();
+        rows.iter().map(|row| (Key::Line(row.appearance), row.name.to_string())).collect();
     chart.key(&key);
     let longest = rows.iter().map(|row| row.length).fold(0.0, f64::max);
     let time = Scale::with_max(longest, Unit::Seconds);
@@ -180,11 +184,11 @@ fn chart(title: &str, rows: &[DrawnRow<'_>]) -> Chart {
             );
         }
         let stepped = matches!(unit, Unit::Rate | Unit::ByteRate);
-        let paths: Vec<(Look, String)> = rows
+        let paths: Vec<(Appearance, String)> = rows
             .iter()
             .zip(lines)
             .filter(|(_, line)| !line.is_empty())
-            .map(|(row, line)| (row.look, path(line, stepped, height, &time, &scale)))
+            .map(|(row, line)| (row.appearance, path(line, stepped, height, &time, &scale)))
             .collect();
         chart.paths(top, height, &paths);
         chart.grow(height + if last { AXIS } else { PANEL_GAP });
@@ -264,7 +268,7 @@ fn table(rows: &[DrawnRow<'_>]) -> Table {
             or_dash(peak(&row.series.writeback_bytes)),
             or_dash(written),
         ];
-        table.row(row.look, cells);
+        table.row(row.appearance, cells);
     }
     table.without_empty()
 }
@@ -280,8 +284,8 @@ mod tests {
         let trials = fixture::trials();
         let series = fixture::series(&trials);
         let sections = view::sections(&trials, None);
-        let looks = Looks::of(sections.iter().flat_map(|section| &section.rows));
-        let figure = figure(&sections[0], &looks, &Index::of(&series)).unwrap();
+        let appearances = Appearances::of(sections.iter().flat_map(|section| &section.rows));
+        let figure = figure(&sections[0], &appearances, &Index::of(&series)).unwrap();
         let svg = figure.chart.inline("a");
         for panel in PANELS {
             assert!(svg.contains(panel.0), "{}", panel.0);
@@ -298,8 +302,8 @@ mod tests {
             trials.iter_mut().flat_map(|trial| &mut trial.measured.phases).for_each(change);
             let series = fixture::series(&trials);
             let sections = view::sections(&trials, None);
-            let looks = Looks::of(sections.iter().flat_map(|section| &section.rows));
-            figure(&sections[0], &looks, &Index::of(&series)).unwrap().note
+            let appearances = Appearances::of(sections.iter().flat_map(|section| &section.rows));
+            figure(&sections[0], &appearances, &Index::of(&series)).unwrap().note
         };
         assert!(note(|_| {}).contains("first op until the data was durable; "));
         let synced = note(|phase| (phase.durable_ns, phase.synced_ns) = (None, Some(Nanos(9))));
@@ -321,12 +325,12 @@ mod tests {
         let trials = fixture::trials();
         let mut series = fixture::series(&trials);
         let sections = view::sections(&trials, None);
-        let looks = Looks::of(sections.iter().flat_map(|section| &section.rows));
-        assert!(figure(&sections[0], &looks, &Index::of(&[])).is_none());
+        let appearances = Appearances::of(sections.iter().flat_map(|section| &section.rows));
+        assert!(figure(&sections[0], &appearances, &Index::of(&[])).is_none());
         for phase in series.iter_mut().flat_map(|one| &mut one.phases) {
             phase.writeback_bytes.clear();
         }
-        let figure = figure(&sections[0], &looks, &Index::of(&series)).unwrap();
+        let figure = figure(&sections[0], &appearances, &Index::of(&series)).unwrap();
         assert!(!figure.chart.inline("a").contains("under write-back"));
     }
 
@@ -338,11 +342,11 @@ mod tests {
             ops: vec![100, 100, 10],
             ..PhaseSeries::default()
         };
-        let look = Look { colour: 0, hatch: 0 };
+        let appearance = Appearance { colour: 0, hatch: 0 };
         let rates = |tenths: u64| {
             let series = series(Nanos(tenths * 100_000_000));
             let length = series.length_ns.seconds();
-            DrawnRow { name: "a", look, seed: 1, series: &series, length }.rates()
+            DrawnRow { name: "a", appearance, seed: 1, series: &series, length }.rates()
         };
         assert_eq!(rates(21), [(1.0, 100.0), (2.1, 110.0 / 1.1)]);
         assert_eq!(rates(25), [(1.0, 100.0), (2.0, 100.0), (2.5, 20.0)]);

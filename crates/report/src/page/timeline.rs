@@ -2,7 +2,7 @@
 
 use super::budget::{self, Budget};
 use super::chart::{AXIS, Anchor, Chart, percent, truncate};
-use super::colour::{Look, Looks};
+use super::colour::{Appearance, Appearances};
 use super::figure::{Figure, n_text};
 use super::part::{Part, figure_view};
 use crate::compare::{Metric, Side, change, effect, interval, n, value, verdict};
@@ -44,7 +44,7 @@ pub fn part(timelines: &[Timeline], budget: &mut Budget) -> Option<Part> {
 
 /// The figure of a timeline.
 pub fn figure(timeline: &Timeline) -> Figure {
-    let looks = Looks::of_kinds(timeline.lines.iter().map(|line| line.kind.as_str()));
+    let appearances = Appearances::of_kinds(timeline.lines.iter().map(|line| line.kind.as_str()));
     let steps = || timeline.lines.iter().flat_map(|line| &line.steps);
     let numbers = steps().filter_map(|row| Some(row.comparison?.n));
     let note = format!(
@@ -56,11 +56,17 @@ pub fn figure(timeline: &Timeline) -> Figure {
     );
     let slug = if timeline.metric == Metric::Cpu { "timeline-cpu" } else { "timeline" };
     let title = "Timeline".to_string();
-    Figure { slug, title, note, chart: chart(timeline, &looks), table: table(timeline, &looks) }
+    Figure {
+        slug,
+        title,
+        note,
+        chart: chart(timeline, &appearances),
+        table: table(timeline, &appearances),
+    }
 }
 
 /// Every step, with its interval and its verdict.
-fn table(timeline: &Timeline, looks: &[Look]) -> Table {
+fn table(timeline: &Timeline, appearances: &[Appearance]) -> Table {
     let headers = [
         "<file system",
         "<from",
@@ -73,7 +79,7 @@ fn table(timeline: &Timeline, looks: &[Look]) -> Table {
         "<verdict",
     ];
     let mut table = Table::new("Each step, new over old", &headers);
-    for (line, look) in timeline.lines.iter().zip(looks) {
+    for (line, appearance) in timeline.lines.iter().zip(appearances) {
         for row in &line.steps {
             let Some(step) = &row.step else { continue };
             let verdict = verdict(row.verdict());
@@ -82,13 +88,13 @@ fn table(timeline: &Timeline, looks: &[Look]) -> Table {
             let [before, after] = sides;
             let mut cells = vec![line.name.clone(), step.from.clone(), step.to.clone(), n(row)];
             cells.extend([before, after, effect(row), interval(row), mark]);
-            table.row(*look, cells);
+            table.row(*appearance, cells);
         }
     }
     table
 }
 
-fn chart(timeline: &Timeline, looks: &[Look]) -> Chart {
+fn chart(timeline: &Timeline, appearances: &[Appearance]) -> Chart {
     let title = format!("{}: {} by kernel", timeline.title, timeline.measure());
     let sentences: Vec<String> = timeline.sentences().into_iter().map(|(_, text)| text).collect();
     let description = match sentences.is_empty() {
@@ -112,7 +118,7 @@ fn chart(timeline: &Timeline, looks: &[Look]) -> Chart {
         );
     }
     let mut ends = Vec::new();
-    for (line, look) in timeline.lines.iter().zip(looks) {
+    for (line, appearance) in timeline.lines.iter().zip(appearances) {
         let path: Vec<String> = line
             .points
             .iter()
@@ -124,8 +130,8 @@ fn chart(timeline: &Timeline, looks: &[Look]) -> Chart {
                 )
             })
             .collect();
-        chart.paths(TOP_MARGIN, PLOT_HEIGHT, &[(*look, format!("M{}", path.join("L")))]);
-        draw_dots(&mut chart, line, *look, &x, &axis);
+        chart.paths(TOP_MARGIN, PLOT_HEIGHT, &[(*appearance, format!("M{}", path.join("L")))]);
+        draw_dots(&mut chart, line, *appearance, &x, &axis);
         ends.extend(line.points.last().map(|point| (axis.y(point.relative), line.name.as_str())));
     }
     draw_names(&mut chart, ends, x(timeline.versions.len().saturating_sub(1)));
@@ -137,11 +143,11 @@ fn chart(timeline: &Timeline, looks: &[Look]) -> Chart {
 fn draw_dots(
     chart: &mut Chart,
     line: &Line,
-    look: Look,
+    appearance: Appearance,
     x: &dyn Fn(usize) -> f64,
     axis: &RatioAxis,
 ) {
-    let colour = look.colour;
+    let colour = appearance.colour;
     for point in &line.points {
         let (x_percent, y) = (percent(x(point.version_index)), axis.y(point.relative));
         chart.push(format_args!(
