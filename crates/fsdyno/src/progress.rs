@@ -43,8 +43,8 @@ struct Worker {
 }
 
 impl Display {
-    /// Creates the display of a run of these trials, whose cells are indices into `plans`; `jobs` of them run at the same
-    /// time.
+    /// Creates the display of a run of these trials, whose cells are indices into `plans`; `jobs` of them run at the
+    /// same time.
     pub fn new(plans: &[&Plan], planned: &[Planned], jobs: usize) -> Display {
         let trials = planned.len();
         let ops: u64 = planned.iter().map(|trial| trial.ops).sum();

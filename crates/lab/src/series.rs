@@ -10,7 +10,8 @@ pub struct Series {
 }
 
 impl Series {
-    /// Parses the series at the beginning of a release; `None` if `release` does not begin with two numbers separated by a dot.
+    /// Parses the series at the beginning of a release; `None` if `release` does not begin with two numbers separated
+    /// by a dot.
     pub fn of(release: &str) -> Option<Series> {
         let (major, rest) = release.split_once('.')?;
         let minor = rest.split(|c: char| !c.is_ascii_digit()).next()?;

@@ -209,8 +209,8 @@ fn a_drive_is_reused_only_if_all_its_contents_are_of_a_killed_run() {
         assert!(!has_partitions(&device));
     }
     // A file system that a user created on a leftover partition belongs to the user, mounted or not, and still does
-    // after the partition is removed. Partitions that give access to such a file system are kept, even if it was created
-    // after fsdyno had found them.
+    // after the partition is removed. Partitions that give access to such a file system are kept, even if it was
+    // created after fsdyno had found them.
     kill_while_claimed(&device, &image, &format!("mke2fs -q -t ext4 -U {UUID}"));
     let found = leftover().unwrap();
     assert_eq!(found.foreign, None);

@@ -18,8 +18,8 @@ pub const PROTOCOL: u32 = 2;
 /// Maximum time without an acknowledgement from the other host; the default is some 15 minutes (tcp(7)).
 const UNACKNOWLEDGED: Duration = Duration::from_secs(20);
 
-/// Maximum number of bytes that follow a message. They fit into the buffers of an idle connection, so that rank 0 is not
-/// blocked by a worker that is stopped meanwhile.
+/// Maximum number of bytes that follow a message. They fit into the buffers of an idle connection, so that rank 0 is
+/// not blocked by a worker that is stopped meanwhile.
 pub const MAX_BYTES: u32 = 128 << 10;
 
 /// Maximum time for the exchange of proofs.

@@ -57,7 +57,8 @@ pub struct RanksPhase {
     pub views: Vec<View>,
 }
 
-/// A stonewall: each share of a phase stopped when the time limit had passed; then all continued to the largest number of items of any share.
+/// A stonewall: each share of a phase stopped when the time limit had passed; then all continued to the largest number
+/// of items of any share.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Stonewall {
@@ -118,7 +119,8 @@ pub struct RankPhase {
     pub clock_offset_ns: i64,
     /// Uncertainty of the clock offset: half of the shortest round trip, and the drift since.
     pub clock_uncertainty_ns: Nanos,
-    /// True if its excess over the median rank is more than half of the median and more than three median absolute deviations.
+    /// True if its excess over the median rank is more than half of the median and more than three median absolute
+    /// deviations.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub straggler: bool,
 }
@@ -140,7 +142,8 @@ pub struct View {
     pub extra: u64,
     /// Entries with other contents, size, kind or attributes.
     pub wrong: u64,
-    /// Differences found by the first reading but no longer by a later one: the client showed an earlier state of the tree.
+    /// Differences found by the first reading but no longer by a later one: the client showed an earlier state of the
+    /// tree.
     pub stale: u64,
     /// Time until a reading found no stale entry; zero if the first one already found none.
     #[serde(default, skip_serializing_if = "Nanos::is_zero")]

@@ -99,7 +99,8 @@ impl<'a> Group<'a> {
     }
 }
 
-/// The options of an axis for which one command accepts the values of all trials. There are none if all have the default.
+/// The options of an axis for which one command accepts the values of all trials. There are none if all have the
+/// default.
 fn joined(axis: &Axis, trials: &[&Trial]) -> Vec<String> {
     let value = |trial: &&Trial| axis.text(&trial.plan);
     let values = distinct(trials.iter().filter_map(value));

@@ -52,8 +52,8 @@ pub fn view(sections: &[Section<'_>], max_lines: usize) -> InstrumentView {
     }
 }
 
-/// Returns a sentence with the largest share in any phase and the mean delay of the disk; `None` on a host, which has no
-/// disk server.
+/// Returns a sentence with the largest share in any phase and the mean delay of the disk; `None` on a host, which has
+/// no disk server.
 pub fn sentence(sections: &[Section<'_>]) -> Option<String> {
     let rows =
         sections.iter().flat_map(|section| section.rows.iter().map(move |row| (section, row)));

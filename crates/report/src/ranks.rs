@@ -79,7 +79,8 @@ fn ranks(trials: &[Trial]) -> Vec<RankRow<'_>> {
     rows
 }
 
-/// Returns the points of all curves: the curves in order of first appearance, and the points of each by number of ranks.
+/// Returns the points of all curves: the curves in order of first appearance, and the points of each by number of
+/// ranks.
 fn points(trials: &[Trial]) -> Vec<ScalingRow> {
     let mut points: Vec<ScalingRow> = Vec::new();
     let names = RowNames::of(trials);

@@ -50,7 +50,8 @@ impl Line {
     }
 }
 
-/// The timelines of these trials: of each phase, by time and by CPU time. There are none if all trials have one version.
+/// The timelines of these trials: of each phase, by time and by CPU time. There are none if all trials have one
+/// version.
 pub fn timelines(trials: &[Trial]) -> Vec<Timeline> {
     let Some(axis) = AXES.iter().find(|axis| axis.versions) else { return Vec::new() };
     let value = |trial: &Trial| axis.words(&trial.into());

@@ -8,8 +8,8 @@ use crate::student::incomplete_beta;
 /// `1 - level`.
 ///
 /// The interval is also valid for the mean probability of trials in strata with different probabilities, if `trials`
-/// times the limit differs from `successes` by at least one: the sum of such trials varies less than a binomial one with the same mean (Hoeffding
-/// 1956, Ann. Math. Statist. 27, 713-721).
+/// times the limit differs from `successes` by at least one: the sum of such trials varies less than a binomial sum
+/// with the same mean (Hoeffding 1956, Ann. Math. Statist. 27, 713-721).
 ///
 /// NaN if there are no trials or more successes than trials, or if `level` is not between 0 and 1.
 pub fn interval(successes: u64, trials: u64, level: f64) -> (f64, f64) {

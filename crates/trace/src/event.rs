@@ -35,8 +35,8 @@ pub struct Event {
     /// The wall time from the start of the command to the start of the call, in nanoseconds, including the recorder's
     /// overhead.
     pub start: u64,
-    /// The time that the call took, in nanoseconds. If the thread stopped for the recorder, the median time of a stop is
-    /// subtracted.
+    /// The time that the call took, in nanoseconds. If the thread stopped for the recorder, the median time of a stop
+    /// is subtracted.
     pub duration: u64,
     /// The result: zero or more, or a negative errno.
     pub result: i64,

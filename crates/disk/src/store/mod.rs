@@ -1,9 +1,8 @@
 //! The disk's bytes: a compact store, whose use of its memory region grows with the data written.
 //!
-//! All of its state is in the region, so that the host can open the same file afterwards: a header, a
-//! table with one entry for each chunk (2 MiB) of the disk, pages with one entry for each 4 KiB block, and the
-//! blocks. A block that was never written, or that holds one repeated byte, is neither stored nor
-//! read. Nothing is allocated on the heap.
+//! All of its state is in the region, so that the host can open the same file afterwards: a header, a table with one
+//! entry for each chunk (2 MiB) of the disk, pages with one entry for each 4 KiB block, and the blocks. A block that
+//! was never written, or that holds one repeated byte, is neither stored nor read. Nothing is allocated on the heap.
 //!
 //! The volatile write cache holds data, too: the store has both the visible and the medium's content of
 //! a block, until [`Store::persist`] makes them equal. A power cut leaves [`View::Medium`].
@@ -215,8 +214,8 @@ impl<M: Memory> Store<M> {
         self.header.update(&mut self.memory);
     }
 
-    /// Passes to `out` every block of the view that is not all zeros, with its offset on the disk,
-    /// in ascending order; blocks with contiguous slots are passed in one slice.
+    /// Passes to `out` every block of the view that is not all zeros, with its offset on the disk, in ascending order.
+    /// Blocks with contiguous slots are passed in one slice.
     pub fn export(&mut self, view: View, out: &mut dyn FnMut(u64, &[u8])) {
         let end = self.header.capacity.0;
         let mut at = 0;
@@ -239,7 +238,7 @@ impl<M: Memory> Store<M> {
     }
 
     /// Returns the content of the block at byte `at`, and the end of the run of blocks of the same kind (for slots:
-    /// contiguous in memory). The run may end beyond `end`, and is at most about [`MAX_SLICE`] long if it has a page.
+    /// contiguous in memory). The run may end beyond `end`.
     fn find_run(&mut self, at: u64, end: u64, view: View) -> (ViewedBlock, u64) {
         let last = end.min(at - at % BLOCK + MAX_SLICE as u64).div_ceil(BLOCK);
         let mut block = at / BLOCK;

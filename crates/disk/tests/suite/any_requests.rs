@@ -106,7 +106,8 @@ struct Reference {
     persisted: BTreeMap<u64, u64>,
     /// Sectors of completed writes that have not been persisted since the write was submitted.
     volatile: BTreeSet<u64>,
-    /// For each flush in flight: the sectors that were volatile when it was submitted and have not been persisted since.
+    /// For each flush in flight: the sectors that were volatile when it was submitted and have not been persisted
+    /// since.
     unpersisted: HashMap<u64, BTreeSet<u64>>,
 }
 

@@ -112,8 +112,8 @@ pub fn skipped(reason: &str) {
     let _ = writeln!(std::io::stderr(), "skipped {test}: {reason}");
 }
 
-/// Returns the boot mode of tests that do not test the boot: normally from a snapshot, which takes a third of the CPU time
-/// of a cold boot; full tests boot cold, which is the default for users.
+/// Returns the boot mode of tests that do not test the boot: normally from a snapshot, which takes a third of the CPU
+/// time of a cold boot; full tests boot cold, which is the default for users.
 pub fn boot() -> &'static str {
     if full() { "--boot cold" } else { "--boot snapshot" }
 }

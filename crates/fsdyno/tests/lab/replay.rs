@@ -8,8 +8,8 @@ use serde_json::Value;
 use crate::common::lab::{fsdyno, lab, measured, ours, run, skipped, trials};
 use crate::common::{code, full, stderr, stdout};
 
-/// Arguments of a run that replays a recording; `every_workload_is_verified_in_the_lab_and_bit_identical` checks that it
-/// covers this workload.
+/// Arguments of a run that replays a recording; `every_workload_is_verified_in_the_lab_and_bit_identical` checks that
+/// it covers this workload.
 pub(crate) const REPLAY_ARGS: &str = "replay --set trace=it.trace --fs ext4";
 
 /// Arguments of a run that records a command and replays it.

@@ -183,7 +183,8 @@ const WORKLOADS: [&str; 3] = [
 fn every_workload_is_verified_in_the_lab_and_bit_identical() {
     let Some(folder) = lab() else { return };
     for (index, args) in WORKLOADS.into_iter().enumerate() {
-        // The operations of one thread are compared without a guest (crates/workload/tests), and here in make test-full.
+        // The operations of one thread are compared without a guest (crates/workload/tests), and here in make
+        // test-full.
         let outs: &[&str] = if index > 0 || full() { &["one", "two"] } else { &["one"] };
         for out in outs {
             // Cold guests are compared in the other test; one from a snapshot takes a third of the time.

@@ -127,8 +127,8 @@ long generic_writeback_sb_inodes(struct super_block *sb, struct bdi_writeback *w
 {
 ";
 
-/// The text inserted after the loop: the function that skips a superblock's inodes, and the opening lines of the function
-/// that lets the file system replace the loop.
+/// The text inserted after the loop: the function that skips a superblock's inodes, and the opening lines of the
+/// function that lets the file system replace the loop.
 const SKIP: &str = "
 void writeback_skip_sb_inodes(struct super_block *sb, struct bdi_writeback *wb)
 {

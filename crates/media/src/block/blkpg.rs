@@ -70,8 +70,8 @@ fn blkpg(
     unsafe { ioctl(drive, Setter::<BLKPG, Argument>::new(argument)) }
 }
 
-/// Drops the page cache of a device. A whole drive has a page cache of its own, which does not see writes made through a
-/// partition, so it is dropped before the drive is read.
+/// Drops the page cache of a device. A whole drive has a page cache of its own, which does not see writes made through
+/// a partition, so it is dropped before the drive is read.
 pub fn drop_cache(device: BorrowedFd<'_>) -> Result<(), Errno> {
     // SAFETY: BLKFLSBUF takes no argument and touches no memory of this process.
     unsafe { ioctl(device, NoArg::<BLKFLSBUF>::new()) }

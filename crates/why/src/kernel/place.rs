@@ -47,8 +47,8 @@ pub fn locate_modules(modules: &[Module], calls: &Calls) -> BTreeMap<usize, u64>
     found
 }
 
-/// Locates modules by a single call each, which suffices if it is in [`Calls::after_loading`] and fits only one function; the
-/// bytes of the called code decide if it fits several.
+/// Locates modules by a single call each, which suffices if it is in [`Calls::after_loading`] and fits only one
+/// function; the bytes of the called code decide if it fits several.
 fn locate_by_single_calls(
     modules: &[Module],
     unassigned: &BTreeSet<u64>,

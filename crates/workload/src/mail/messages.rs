@@ -55,7 +55,8 @@ impl Messages {
     /// Reads messages from the regular files of a tar archive, in its order.
     ///
     /// # Errors
-    /// The input is not an archive, contains no message, or contains a message of 4 GiB or more. The message is one line.
+    /// The input is not an archive, contains no message, or contains a message of 4 GiB or more. The message is one
+    /// line.
     pub fn real(input: &Input) -> Result<Messages, String> {
         let archive = Archive::read(input).map_err(|error| error.to_string())?;
         let mut members = Vec::new();
