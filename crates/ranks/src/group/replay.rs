@@ -44,8 +44,8 @@ impl State {
         let calls: Vec<String> =
             calls.iter().map(|(kind, count)| format!("{kind} {count}")).collect();
         course.notes.push(format!(
-            "the initial tree of the first phase was created outside the timed phases (calls of all ranks: {}); the file system \
-             used {before} before and {after} after",
+            "the initial tree of the first phase was created outside the timed phases (calls of all ranks: {}); \
+             the file system used {before} before and {after} after",
             calls.join(", ")
         ));
         self.verify(course, None, watch)

@@ -146,11 +146,11 @@ impl Flag {
             Flag::AboveDeviceSpeed => {
                 "More bytes were written or read in the time than the device can transfer, so part of them stayed in \
                  memory (or was compressed): this is not the speed of the device. Use more bytes than memory caches, \
-                 or appearance at the time to durable."
+                 or look at the time to durable."
             }
             Flag::NotCold => {
                 "The workload requested cold caches before this phase (a remount, or caches dropped), but that was \
-                 not possible here: the phase found in memory what the previous one had left, and disks may appearance as \
+                 not possible here: the phase found in memory what the previous one had left, and disks may look as \
                  fast as memory. Run as root, or in the lab (--on lab)."
             }
             Flag::NotDurable => {
