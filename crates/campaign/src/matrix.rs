@@ -282,7 +282,7 @@ fn input_of<'a>(
 
 fn rows(matrix_request: &MatrixRequest, place: &Place) -> Result<Vec<Row>, MatrixError> {
     match place {
-        Place::Directory { path, label, longest_name } => {
+        Place::Directory { path, label, max_name_length } => {
             if let Some(spec) = matrix_request.filesystems.first() {
                 return Err(MatrixError::Wrong(format!(
                     "--fs '{spec}' cannot be created in a directory, which is used as it is; \
@@ -297,10 +297,19 @@ fn rows(matrix_request: &MatrixRequest, place: &Place) -> Result<Vec<Row>, Matri
             };
             let medium = MediumPlan::Directory { path: path.to_string() };
             let label = label.clone();
-            let (longest_name, room, skip) = (*longest_name, None, None);
+            let (max_name_length, capacity, skip) = (*max_name_length, None, None);
             let venue = matrix_request.ranks.clone().map_or(VenuePlan::Host, VenuePlan::Ranks);
-            let (filesystem, lacks) = (None, BTreeMap::new());
-            Ok(vec![Row { label, filesystem, medium, venue, longest_name, room, lacks, skip }])
+            let (filesystem, missing_operations) = (None, BTreeMap::new());
+            Ok(vec![Row {
+                label,
+                filesystem,
+                medium,
+                venue,
+                max_name_length,
+                capacity,
+                missing_operations,
+                skip,
+            }])
         }
         Place::Device(device) => device_rows(matrix_request, device),
         Place::Lab(lab) => lab_rows(matrix_request, lab),
@@ -312,17 +321,18 @@ fn rows(matrix_request: &MatrixRequest, place: &Place) -> Result<Vec<Row>, Matri
 fn skip_reason(work: &Work, row: &Row) -> Option<String> {
     let name = &work.plan.name;
     let sentence = |why: &String| format!("workload '{name}' cannot run on {}: {why}", row.label);
-    if let Some(why) = row.lacks.get(&format!("workload {name}")) {
+    if let Some(why) = row.missing_operations.get(&format!("workload {name}")) {
         return Some(sentence(why));
     }
     let mut ops = work.phases.iter().flat_map(|(_, counts)| counts).filter(|(_, n)| **n > 0);
-    ops.find_map(|(op, _)| row.lacks.get(&format!("op {op}"))).map(sentence)
+    ops.find_map(|(op, _)| row.missing_operations.get(&format!("op {op}"))).map(sentence)
 }
 
 /// Checks that the work fits the file system; a directory is checked by the media crate.
 fn check_fit(work: &Work, row: &Row) -> Result<(), MatrixError> {
     let name = &work.plan.name;
-    if let Some(longest) = row.longest_name.filter(|longest| *longest < work.needs.longest_name) {
+    if let Some(longest) = row.max_name_length.filter(|longest| *longest < work.needs.longest_name)
+    {
         return Err(MatrixError::Wrong(format!(
             "workload '{name}' has names of {} bytes, and {} allows {longest} at most; choose shorter \
              names, or a file system that allows them",
@@ -339,9 +349,9 @@ fn check_fit(work: &Work, row: &Row) -> Result<(), MatrixError> {
     } else if work.built.fills_file_system() {
         check_filled(work, row)?;
     }
-    if let Some(room) = row.room.filter(|room| *room < work.needs.bytes) {
+    if let Some(capacity) = row.capacity.filter(|capacity| *capacity < work.needs.bytes) {
         return Err(MatrixError::Wrong(format!(
-            "workload '{name}' writes {} at once and {} has {room}; make it smaller with --set \
+            "workload '{name}' writes {} at once and {} has {capacity}; make it smaller with --set \
              or the file system larger with {}",
             work.needs.bytes,
             row.label,
@@ -349,10 +359,12 @@ fn check_fit(work: &Work, row: &Row) -> Result<(), MatrixError> {
         )));
     }
     let least = smallest_file(row).0.saturating_mul(work.needs.inodes);
-    if let Some(room) = row.room.filter(|room| room.0 < least && !work.built.fills_file_system()) {
+    if let Some(capacity) =
+        row.capacity.filter(|capacity| capacity.0 < least && !work.built.fills_file_system())
+    {
         return Err(MatrixError::Wrong(format!(
             "workload '{name}' has {} files and directories at once, which take more than {} on {}, and it has \
-             {room}; make the work smaller with --set or the file system larger with {}",
+             {capacity}; make the work smaller with --set or the file system larger with {}",
             work.needs.inodes,
             Bytes(least),
             row.label,
@@ -401,8 +413,8 @@ fn check_filled(work: &Work, row: &Row) -> Result<(), MatrixError> {
              is on your own file system; use --on lab with --size 256M, or --set most=N"
         )));
     }
-    match row.room {
-        Some(room) if room <= MAX_FILLED => Ok(()),
+    match row.capacity {
+        Some(capacity) if capacity <= MAX_FILLED => Ok(()),
         _ => Err(MatrixError::Wrong(format!(
             "workload '{name}' fills its file system, which takes long if that is large; {}, or \
              --set most=N",

@@ -68,7 +68,7 @@ pub enum Place {
         /// Label of the row in tables.
         label: String,
         /// Maximum length of a file name on its file system in bytes, if known.
-        longest_name: Option<usize>,
+        max_name_length: Option<usize>,
     },
     /// Devices of this host, formatted for each trial.
     Device(DevicePlace),

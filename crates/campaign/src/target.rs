@@ -234,8 +234,8 @@ fn directory(run: &RunSpec, on: &str) -> Result<Place, Failure> {
     }
     let path = std::fs::canonicalize(path)
         .map_err(|error| Failure::invalid_use(format!("failed to find '{on}': {error}")))?;
-    let longest_name = rustix::fs::statvfs(&path).ok().map(|status| status.f_namemax as usize);
-    Ok(Place::Directory { path, label: kind, longest_name })
+    let max_name_length = rustix::fs::statvfs(&path).ok().map(|status| status.f_namemax as usize);
+    Ok(Place::Directory { path, label: kind, max_name_length })
 }
 
 /// Lists the possible values of `--on`.

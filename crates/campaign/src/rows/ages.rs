@@ -39,7 +39,8 @@ pub fn rows(row: Row, ages: &[Option<AgePlan>]) -> Result<Vec<Row>, MatrixError>
                     row.label
                 )));
             }
-            aged.room = aged.room.map(|room| Bytes(room.0 / 100 * u64::from(100 - age.fill)));
+            aged.capacity =
+                aged.capacity.map(|capacity| Bytes(capacity.0 / 100 * u64::from(100 - age.fill)));
             filesystem.age = Some(age.clone());
         }
         Ok(aged)

@@ -53,9 +53,9 @@ pub fn model_rows(
                 filesystem: Some(plan(spec)),
                 medium: MediumPlan::Modelled(modelled),
                 venue: VenuePlan::Model { block_size },
-                longest_name: Some(255),
-                room: Some(size),
-                lacks: BTreeMap::new(),
+                max_name_length: Some(255),
+                capacity: Some(size),
+                missing_operations: BTreeMap::new(),
                 skip: None,
             });
         }
