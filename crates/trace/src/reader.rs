@@ -48,7 +48,7 @@ impl<R: Read> Reader<R> {
         if version != VERSION {
             return Err(invalid(Problem::Version(version)));
         }
-        let mut it = Reader {
+        let mut reader = Reader {
             from,
             header: Header::default(),
             offset: 12,
@@ -61,12 +61,12 @@ impl<R: Read> Reader<R> {
             tree_only: false,
             ended: false,
         };
-        it.frame()?;
-        if it.kind != FrameKind::Header {
-            return Err(it.problem(Problem::Misplaced));
+        reader.frame()?;
+        if reader.kind != FrameKind::Header {
+            return Err(reader.problem(Problem::Misplaced));
         }
-        it.header = it.value()?;
-        Ok(it)
+        reader.header = reader.value()?;
+        Ok(reader)
     }
 
     /// Makes the reader skip events without decompressing them: it returns only roots, entries and the end.

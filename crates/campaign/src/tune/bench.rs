@@ -36,8 +36,13 @@ pub struct Bench<'b, 'p> {
 
 /// Returns the settings of a point.
 pub fn settings(space: &Space, point: &Point) -> PointSettings {
-    let it = space.configuration(point);
-    PointSettings { spec: it.spec, sysctls: it.sysctls, scheduler: it.scheduler, work: None }
+    let configuration = space.configuration(point);
+    PointSettings {
+        spec: configuration.spec,
+        sysctls: configuration.sysctls,
+        scheduler: configuration.scheduler,
+        work: None,
+    }
 }
 
 /// Describes how many trials a budget of time allows, or how long a budget of trials takes, if a trial takes the time
@@ -178,14 +183,20 @@ pub fn account(trial: &Trial) -> (f64, u64, u64, u64) {
     let phases = &trial.measured.phases;
     let cpu: f64 = phases
         .iter()
-        .map(|it| {
-            it.cpu_ns.seconds() + it.kernel_cpu_ns.values().map(|ns| ns.seconds()).sum::<f64>()
+        .map(|phase| {
+            phase.cpu_ns.seconds()
+                + phase.kernel_cpu_ns.values().map(|ns| ns.seconds()).sum::<f64>()
         })
         .sum();
     let sum = |of: fn(&fsdyno_record::trial::Device) -> u64| {
         phases.iter().filter_map(|phase| phase.device.as_ref()).map(of).sum()
     };
-    (cpu, sum(|it| it.writes), sum(|it| it.flushes), sum(|it| it.bytes_written.0))
+    (
+        cpu,
+        sum(|device| device.writes),
+        sum(|device| device.flushes),
+        sum(|device| device.bytes_written.0),
+    )
 }
 
 /// Returns the total time of all phases of a trial in seconds, without weights.
