@@ -119,20 +119,22 @@ impl HardDisk {
         let (first, sectors) = self.segments.read_ahead(self.geometry.sectors())?;
         let position = self.geometry.locate(first);
         let access = self.geometry.access(self.head, position, false, self.clock.0);
-        let from = self.clock + Nanos(access);
-        let work = Work::ReadAhead { first, sectors, from, stopped: false };
+        let reading_since = self.clock + Nanos(access);
+        let work = Work::ReadAhead { first, sectors, reading_since, stopped: false };
         Some(self.start_motion(first, position, sectors, false, work))
     }
 
     /// Stops read-ahead after the sector that is under the head now. Sectors already read become available
     /// immediately, so that a command can be split after the last of them.
     pub(super) fn stop_read_ahead(&mut self) {
-        let Some(Motion { work: Work::ReadAhead { first, sectors, from, stopped: false }, .. }) =
-            self.arm
+        let Some(Motion {
+            work: Work::ReadAhead { first, sectors, reading_since, stopped: false },
+            ..
+        }) = self.arm
         else {
             return;
         };
-        if self.clock < from {
+        if self.clock < reading_since {
             // The seek is abandoned: the head stays where it was, and neither the time nor the seek is counted.
             if self.geometry.locate(first).cylinder != self.head.cylinder {
                 self.counters.seeks = self.counters.seeks.map(|seeks| seeks - 1);
@@ -140,10 +142,11 @@ impl HardDisk {
             self.arm = None;
             return;
         }
-        let (passed, time) = self.geometry.passed(first, sectors, self.clock.since(from).0);
+        let (passed, time) =
+            self.geometry.passed(first, sectors, self.clock.since(reading_since).0);
         self.segments.extend(first, passed);
-        let work = Work::ReadAhead { first, sectors: passed, from, stopped: true };
-        let until = (from + Nanos(time)).max(self.clock);
+        let work = Work::ReadAhead { first, sectors: passed, reading_since, stopped: true };
+        let until = (reading_since + Nanos(time)).max(self.clock);
         self.arm = Some(Motion { until, head: self.geometry.locate(first + passed - 1), work });
     }
 
@@ -170,7 +173,7 @@ impl HardDisk {
             Work::Command(command) => {
                 if command.request.action == Action::Read {
                     self.segments.add(command.request.sector, command.from, command.end());
-                } else if command.request.id & self.unreported == 0 {
+                } else if command.request.id & self.unreported_mask == 0 {
                     self.persisted
                         .push_back((command.request.sector, command.request.sectors.into()));
                 }
