@@ -73,7 +73,7 @@ pub fn sentence(sections: &[Section<'_>]) -> Option<String> {
     );
     if requests > 0 && delay > 0.0 {
         let mean = number::seconds(delay / requests as f64);
-        out.push_str(&format!("; the modelled disk was {mean} late on average"));
+        out.push_str(&format!("; requests to the modelled disk completed {mean} late on average"));
     }
     Some(out)
 }
@@ -137,7 +137,10 @@ mod tests {
         let text = super::sentence(&view::sections(&trials, None)).unwrap();
         let label = &trials[0].plan.label;
         assert!(text.contains("at most 100 % of the time"), "{text}");
-        assert!(text.contains(label.as_str()) && text.contains("was 5.00 us late on"), "{text}");
+        assert!(
+            text.contains(label.as_str()) && text.contains("completed 5.00 us late on"),
+            "{text}"
+        );
     }
 
     #[test]
