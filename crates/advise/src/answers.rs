@@ -24,7 +24,7 @@ pub struct Answers {
     pub safety: Safety,
     /// The total time that the commands may take.
     pub limit: Duration,
-    /// The names of the file systems; empty for a directory.
+    /// The names of the file systems, or empty for a directory.
     pub filesystems: Vec<String>,
 }
 
@@ -168,7 +168,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_wrong_answer_is_met_by_what_would_be_right() {
+    fn each_invalid_answer_gets_a_message_with_the_valid_ones() {
         for (error, says) in [
             (parse_trial_target("laptop-2025").unwrap_err(), "did you mean 'laptop-2026'?"),
             (parse_trial_target("").unwrap_err(), "there are: server-2026"),

@@ -65,7 +65,7 @@ mod tests {
     use crate::purpose;
 
     #[test]
-    fn a_wrong_answer_gets_one_line_and_the_question_again() {
+    fn an_invalid_answer_gets_one_line_and_the_question_again() {
         let answers = b"mial\n\n mail \nyes\n".as_slice();
         let mut asker = Asker { answers, questions: Vec::new(), number: 0 };
         let purpose = asker.ask("What for?", None, purpose::parse).unwrap();

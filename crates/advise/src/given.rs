@@ -108,7 +108,7 @@ pub fn from_questions<R: BufRead, W: Write>(
     };
     let is_own = purpose.name == OWN;
     let command = match given.command.is_empty() && is_own {
-        true => asker.ask("Which program, with its arguments?", None, words)?,
+        true => asker.ask("Which program, with its arguments?", None, args)?,
         false => given.command.clone(),
     };
     let on = match &given.on {
@@ -145,11 +145,11 @@ pub fn from_questions<R: BufRead, W: Write>(
     Ok(Answers { purpose, command, on, safety, limit, filesystems })
 }
 
-/// Splits a command line without quoting into words.
-fn words(text: &str) -> Result<Vec<String>, String> {
-    let words: Vec<String> = text.split_whitespace().map(String::from).collect();
-    match words.is_empty() {
+/// Splits a command line without quoting into its arguments.
+fn args(text: &str) -> Result<Vec<String>, String> {
+    let args: Vec<String> = text.split_whitespace().map(String::from).collect();
+    match args.is_empty() {
         true => Err("no program: give one with its arguments, such as make -j4".into()),
-        false => Ok(words),
+        false => Ok(args),
     }
 }

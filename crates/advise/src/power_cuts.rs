@@ -7,7 +7,7 @@ use fsdyno_filesystem::Guarantee;
 use fsdyno_record::units::rough;
 
 use crate::answers::{Answers, TrialTarget};
-use crate::step::{NO_TIME, Step, option_words, words};
+use crate::step::{NO_TIME, Step, args, option_args};
 
 /// The candidate numbers of power cuts, in order of preference.
 const CUTS: [u32; 3] = [100, DEFAULT_CUTS, 20];
@@ -44,8 +44,8 @@ pub fn step_within(
             (cuts, Some(needed(trial, cuts)))
         }
     };
-    let in_words = time.map_or(NO_TIME.to_string(), |time| format!("about {}", rough(time)));
-    let step = step(answers, &answers.purpose.words(), cuts, in_words)?;
+    let time_text = time.map_or(NO_TIME.to_string(), |time| format!("about {}", rough(time)));
+    let step = step(answers, &answers.purpose.args(), cuts, time_text)?;
     Ok((step, time.unwrap_or_default()))
 }
 
@@ -74,12 +74,12 @@ pub fn step(answers: &Answers, work: &[String], cuts: u32, time: String) -> Resu
     }
     // These guests boot cold.
     let axes: Vec<_> = answers.on.axes().into_iter().filter(|(axis, _)| *axis != "boot").collect();
-    let mut words = words("crash", &[]);
-    words.extend(work.iter().cloned());
-    words.extend(option_words(&axes));
-    words.extend(tested.into_iter().flat_map(|name| ["--fs".to_string(), name.clone()]));
-    words.extend(["--cuts".to_string(), cuts.to_string()]);
-    Ok(Step::new("Cut the power during the same work, and count the losses", time, words))
+    let mut args = args("crash", &[]);
+    args.extend(work.iter().cloned());
+    args.extend(option_args(&axes));
+    args.extend(tested.into_iter().flat_map(|name| ["--fs".to_string(), name.clone()]));
+    args.extend(["--cuts".to_string(), cuts.to_string()]);
+    Ok(Step::new("Cut the power during the same work, and count the losses", time, args))
 }
 
 #[cfg(test)]

@@ -8,7 +8,7 @@ use fsdyno_workload::workloads::{self, Kind};
 pub struct Purpose {
     /// The name.
     pub name: &'static str,
-    /// The name of its workload; none for the user's own program, which is recorded.
+    /// The name of its workload, or `None` for the user's own program, which is recorded.
     pub workload: Option<&'static str>,
     /// The parameters to set if the workload's defaults would take hours.
     pub overrides: &'static [&'static str],
@@ -51,7 +51,7 @@ impl Purpose {
     }
 
     /// Returns the arguments of `fsdyno run` or `fsdyno tune`: the workload and its parameters.
-    pub fn words(&self) -> Vec<String> {
+    pub fn args(&self) -> Vec<String> {
         let sets = self.overrides.iter().flat_map(|set| ["--set", set]);
         self.workload.into_iter().chain(sets).map(String::from).collect()
     }
@@ -85,7 +85,7 @@ mod tests {
         for purpose in ALL {
             assert_eq!(purpose.kind().is_some(), purpose.name != OWN, "{}", purpose.name);
         }
-        assert_eq!(parse("unpack").unwrap().words(), ["tarball", "--set", "files=20000"]);
+        assert_eq!(parse("unpack").unwrap().args(), ["tarball", "--set", "files=20000"]);
         assert_eq!(parse("mial").unwrap_err(), "unknown purpose 'mial': did you mean 'mail'?");
     }
 }

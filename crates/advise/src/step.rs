@@ -13,28 +13,28 @@ pub struct Step {
     /// The time, as text.
     pub time: String,
     /// The arguments of `fsdyno`.
-    pub words: Vec<String>,
+    pub args: Vec<String>,
 }
 
 impl Step {
     /// Creates a command with its purpose and its time.
-    pub fn new(about: &str, time: String, words: Vec<String>) -> Step {
-        Step { about: about.into(), time, words }
+    pub fn new(about: &str, time: String, args: Vec<String>) -> Step {
+        Step { about: about.into(), time, args }
     }
 
     /// Returns the command for a shell.
     pub fn line(&self) -> String {
-        let words = self.words.iter().map(|word| quote(word));
-        std::iter::once("fsdyno".to_string()).chain(words).collect::<Vec<_>>().join(" ")
+        let args = self.args.iter().map(|word| quote(word));
+        std::iter::once("fsdyno".to_string()).chain(args).collect::<Vec<_>>().join(" ")
     }
 }
 
 /// Returns the options of axes, with their values.
-pub fn option_words(axes: &[(&str, &str)]) -> impl Iterator<Item = String> {
+pub fn option_args(axes: &[(&str, &str)]) -> impl Iterator<Item = String> {
     axes.iter().flat_map(|(axis, value)| [format!("--{axis}"), value.to_string()])
 }
 
-/// Returns the words of a command.
-pub fn words(first: &str, rest: &[&str]) -> Vec<String> {
+/// Returns the arguments of a command.
+pub fn args(first: &str, rest: &[&str]) -> Vec<String> {
     std::iter::once(&first).chain(rest).map(|word| word.to_string()).collect()
 }

@@ -16,7 +16,7 @@ use fsdyno_report::table::Prose;
 
 use crate::answers::{Answers, Safety, TrialTarget};
 use crate::power_cuts;
-use crate::step::{NO_TIME, Step, option_words, words};
+use crate::step::{NO_TIME, Step, args, option_args};
 
 /// The numbers of trials per configuration to consider, best first.
 const REPEATS: [u32; 4] = [5, 3, 2, 1];
@@ -94,9 +94,9 @@ fn program_steps(answers: &Answers) -> Result<Steps, Failure> {
     let trace = format!("{name}.trace");
     let mut record: Vec<String> = ["record", "-o", &trace, "--"].map(String::from).to_vec();
     record.extend(answers.command.iter().cloned());
-    let mut words = words("run", &["replay", "--set", &format!("trace={trace}")]);
-    words.extend(target_words(answers));
-    words.extend(["--repeat".into(), DEFAULT_REPEATS.to_string()]);
+    let mut args = args("run", &["replay", "--set", &format!("trace={trace}")]);
+    args.extend(target_args(answers));
+    args.extend(["--repeat".into(), DEFAULT_REPEATS.to_string()]);
     let about = match answers.on {
         TrialTarget::Directory(_) => "Replay them here, each result compared",
         _ => "Replay them on each file system, each result compared",
@@ -105,7 +105,7 @@ fn program_steps(answers: &Answers) -> Result<Steps, Failure> {
     let mut steps = Steps {
         steps: vec![
             Step::new("Record the calls of the program", "that of the program".into(), record),
-            Step::new(about, unknown_time(), words),
+            Step::new(about, unknown_time(), args),
         ],
         omitted: Vec::new(),
     };
@@ -141,9 +141,9 @@ fn workload_steps(answers: &Answers) -> Result<Steps, Failure> {
         _ => "Compare the file systems",
     };
     let time = estimated(answers, repeat)?;
-    let in_words = time.map_or(NO_TIME.to_string(), |estimate| estimate.to_string());
+    let time_text = time.map_or(NO_TIME.to_string(), |estimate| estimate.to_string());
     let mut steps = Steps {
-        steps: vec![Step::new(about, in_words, run_words(answers, repeat))],
+        steps: vec![Step::new(about, time_text, run_args(answers, repeat))],
         omitted: Vec::new(),
     };
     let mut remaining = answers.limit.saturating_sub(time.map_or(share, |estimate| estimate.time));
@@ -187,14 +187,14 @@ fn search(
         let all = fsdyno_tune::space::names().collect::<Vec<_>>().join(", ");
         return Err(format!("no search of options: only {all} have a space of options"));
     }
-    let mut words = words("tune", &[]);
-    words.extend(answers.purpose.words());
+    let mut args = args("tune", &[]);
+    args.extend(answers.purpose.args());
     // The search itself chooses how its guests boot.
     let axes: Vec<_> = answers.on.axes().into_iter().filter(|(axis, _)| *axis != "boot").collect();
-    words.extend(option_words(&axes));
-    words.extend(tunable.iter().flat_map(|name| ["--fs".to_string(), name.to_string()]));
-    words.extend((answers.safety == Safety::Unsafe).then(|| "--unsafe".to_string()));
-    words.extend(["--budget".to_string(), budget(remaining)]);
+    args.extend(option_args(&axes));
+    args.extend(tunable.iter().flat_map(|name| ["--fs".to_string(), name.to_string()]));
+    args.extend((answers.safety == Safety::Unsafe).then(|| "--unsafe".to_string()));
+    args.extend(["--budget".to_string(), budget(remaining)]);
     let min_trials = spec(answers, &axes).and_then(|spec| {
         let names = tunable.into_iter().cloned().collect();
         let request = TuneRequest::new(spec, names, Budget::Time(remaining));
@@ -217,7 +217,7 @@ fn search(
         ));
     }
     let about = "Search the options of each, compared with its defaults";
-    Ok(Ok(Step::new(about, format!("at most {}", rough(remaining)), words)))
+    Ok(Ok(Step::new(about, format!("at most {}", rough(remaining)), args)))
 }
 
 /// Returns a time as the value of `--budget`.
@@ -228,17 +228,17 @@ fn budget(time: Duration) -> String {
     }
 }
 
-fn run_words(answers: &Answers, repeat: u32) -> Vec<String> {
-    let mut words = words("run", &[]);
-    words.extend(answers.purpose.words());
-    words.extend(target_words(answers));
-    words.extend(["--repeat".to_string(), repeat.to_string()]);
-    words
+fn run_args(answers: &Answers, repeat: u32) -> Vec<String> {
+    let mut args = args("run", &[]);
+    args.extend(answers.purpose.args());
+    args.extend(target_args(answers));
+    args.extend(["--repeat".to_string(), repeat.to_string()]);
+    args
 }
 
-fn target_words(answers: &Answers) -> Vec<String> {
+fn target_args(answers: &Answers) -> Vec<String> {
     let filesystems = answers.filesystems.iter().flat_map(|name| ["--fs".into(), name.clone()]);
-    option_words(&answers.on.axes()).chain(filesystems).collect()
+    option_args(&answers.on.axes()).chain(filesystems).collect()
 }
 
 /// Returns the request for the purpose's workload with these values of axes.
@@ -256,8 +256,8 @@ fn spec(answers: &Answers, axes: &[(&str, &str)]) -> Result<RunSpec, Failure> {
     })
 }
 
-/// Returns the time of a run on this machine; none if no trial of its workload has run here: a rough estimate must not
-/// refuse a request.
+/// Returns the time of a run on this machine, or `None` if no trial of its workload has run here: a rough estimate
+/// must not refuse a request.
 ///
 /// # Errors
 /// A request that a run would refuse.

@@ -17,8 +17,8 @@ use fsdyno_record::trial::DiskRole;
 use fsdyno_workload::Input;
 use rustix::mount::MountFlags;
 
+use crate::held_device::HeldDevice;
 use crate::memory::{mapped_input, shared_words};
-use crate::proven::HeldDevice;
 use crate::sampler::Sampler;
 use crate::target::{Directory, Formatted, Medium, ModelledDisk, Target};
 use crate::{keeper, tool, trial};

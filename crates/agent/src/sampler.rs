@@ -52,7 +52,7 @@ pub struct Samples {
 pub struct Sampler {
     pid: Pid,
     socket: UnixStream,
-    /// The start of the phase; zero while it is unknown.
+    /// The start of the phase, or zero while it is unknown.
     phase_start: &'static AtomicU64,
 }
 
@@ -230,7 +230,7 @@ impl<'a> Sources<'a> {
         })
     }
 
-    /// Reads the current values; zero for those that the kernel does not have.
+    /// Reads the current values; the result is zero for those that the kernel does not have.
     fn now(&mut self) -> SampledValues {
         let (dirty, writeback) = self.pages();
         let mut written = self.mailbox.get(Word::Written);

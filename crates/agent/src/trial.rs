@@ -416,7 +416,7 @@ impl Trial<'_> {
         let (done, elapsed_ns) = (wanted.clone(), Nanos::default());
         self.measured.gaps.push(Gap { before: name.to_string(), wanted, done, elapsed_ns });
         self.conditions.notes.push(format!(
-            "phase {name} follows phase {before} back to back: {before} has no synced or durable \
+            "phase {name} follows phase {before} immediately: {before} has no synced or durable \
              time, and its result was not verified before {name} began"
         ));
     }

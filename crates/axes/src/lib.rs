@@ -37,9 +37,9 @@ pub struct Axis {
     /// The help text, without the default if [`Axis::default`] states it.
     pub help: &'static str,
     /// The value that plans omit, which is also that of an absent option unless a machine sets it
-    /// ([`Axis::of_machine`]); empty if it depends on other options.
+    /// ([`Axis::of_machine`]), or empty if it depends on other options.
     pub default: &'static str,
-    /// The possible values, each with a description; empty if there are too many to list.
+    /// The possible values, each with a description, or empty if there are too many to list.
     pub names: fn() -> Vec<(&'static str, &'static str)>,
     /// True if `fsdyno run` accepts it several times, with one configuration per value.
     pub many: bool,
@@ -51,7 +51,7 @@ pub struct Axis {
     pub targets: &'static [TargetKind],
     /// True if a machine has a value for it, which is then the default.
     pub of_machine: bool,
-    /// The reason why other targets do not support it, after a semicolon; empty if obvious.
+    /// The reason why other targets do not support it, after a semicolon, or empty if obvious.
     pub unsupported_reason: &'static str,
     /// Its support in `fsdyno crash`.
     pub crash: Crash,

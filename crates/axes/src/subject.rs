@@ -7,9 +7,9 @@ use fsdyno_record::{Plan, Trial};
 pub struct Subject<'a> {
     /// The plan.
     pub plan: &'a Plan,
-    /// The kernel of a trial on a host, as in the record; empty if unknown.
+    /// The kernel of a trial on a host, as in the record, or empty if unknown.
     pub host_kernel: &'a str,
-    /// The CPU of the host; empty if unknown.
+    /// The CPU of the host, or empty if unknown.
     pub host_cpu: &'a str,
     /// The lab identity, if any.
     pub lab_id: Option<&'a str>,

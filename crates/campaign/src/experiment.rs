@@ -201,9 +201,10 @@ impl Experiment {
         let cells = &self.cells;
         let stored = schedule.iter().filter(|slot| crate::is_stored(store, cells, slot)).count();
         if stored > 0 {
-            let all = counted(schedule.len(), "trial");
-            let are = if stored == 1 { "is" } else { "are" };
-            say(&format!("fsdyno: {stored} of {all} {are} stored already and {are} not run again"));
+            let all = schedule.len();
+            say(&format!(
+                "fsdyno: {stored} of {all} trials already stored; they are not run again"
+            ));
             self.report_unlogged(store, schedule);
         }
         let jobs = usize::from(self.spec.jobs);

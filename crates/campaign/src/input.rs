@@ -51,7 +51,7 @@ pub fn read_inputs(matrix_request: &MatrixRequest) -> Result<Inputs, MatrixError
             if let Some(path) = path_of(&param.domain, value)
                 && inputs.by_path(path).is_none()
             {
-                let wrong = |error| {
+                let invalid = |error| {
                     let path = quote::short(path);
                     MatrixError::Wrong(format!("--set {}={path}: {error}", param.name))
                 };
@@ -59,7 +59,7 @@ pub fn read_inputs(matrix_request: &MatrixRequest) -> Result<Inputs, MatrixError
                     true => read_trace(path),
                     false => read(path),
                 };
-                inputs.add(file.map_err(wrong)?);
+                inputs.add(file.map_err(invalid)?);
             }
         }
     }

@@ -37,19 +37,23 @@ impl LeftoverItem {
     /// Describes the leftover in one line.
     pub fn describe(&self) -> String {
         match self {
-            LeftoverItem::Process(it) => {
-                format!("process {} ({}), of process {}", it.pid, it.program, it.parent.pid)
+            LeftoverItem::Process(orphan) => {
+                let (pid, parent) = (orphan.pid, orphan.parent.pid);
+                format!("process {pid} ({}), left by process {parent}", orphan.program)
             }
-            LeftoverItem::Mount(it, mark) => {
-                format!("the mount {}, of process {}", it.at.display(), mark.pid)
+            LeftoverItem::Mount(mount, mark) => {
+                format!("mount {}, left by process {}", mount.at.display(), mark.pid)
             }
             LeftoverItem::Array(at, mark) => {
-                format!("the array {}, of process {}", at.display(), mark.pid)
+                format!("array {}, left by process {}", at.display(), mark.pid)
             }
-            LeftoverItem::Loop(it) => format!("{}, of process {}", it.path.display(), it.mark.pid),
-            LeftoverItem::Drive(it) => {
-                let parts = format!("two partitions of {} ({})", it.path.display(), it.serial);
-                match &it.foreign {
+            LeftoverItem::Loop(device) => {
+                format!("{}, left by process {}", device.path.display(), device.mark.pid)
+            }
+            LeftoverItem::Drive(drive) => {
+                let parts =
+                    format!("two partitions of {} ({})", drive.path.display(), drive.serial);
+                match &drive.foreign {
                     None => parts,
                     Some(found) => {
                         format!(
@@ -58,7 +62,9 @@ impl LeftoverItem {
                     }
                 }
             }
-            LeftoverItem::Folder(it) => format!("{} (of process {})", it.path.display(), it.pid),
+            LeftoverItem::Folder(folder) => {
+                format!("{} (left by process {})", folder.path.display(), folder.pid)
+            }
         }
     }
 
@@ -78,7 +84,7 @@ impl LeftoverItem {
         };
         match self {
             LeftoverItem::Process(orphan) => orphans::kill(orphan).map_err(failed),
-            LeftoverItem::Mount(it, _) => it.unmount().map_err(failed),
+            LeftoverItem::Mount(mount, _) => mount.unmount().map_err(failed),
             LeftoverItem::Array(device, _) => {
                 let output = md::stop(device)?;
                 let error = String::from_utf8_lossy(&output.stderr).trim().to_string();
@@ -96,12 +102,14 @@ impl LeftoverItem {
 pub fn find(folder: Option<&Path>) -> Result<Vec<LeftoverItem>, Failure> {
     let mut found: Vec<LeftoverItem> =
         orphans::orphans(&started_by_us).into_iter().map(LeftoverItem::Process).collect();
-    let dead: Vec<MarkedLoop> =
-        loops::marked().into_iter().filter(|it| it.mark.owner() == OwnerState::Dead).collect();
+    let dead: Vec<MarkedLoop> = loops::marked()
+        .into_iter()
+        .filter(|device| device.mark.owner() == OwnerState::Dead)
+        .collect();
     let table = std::fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
-    for mark in dead.iter().map(|it| it.mark).collect::<BTreeSet<_>>() {
-        let of_owner = dead.iter().filter(|it| it.mark == mark);
-        let loops: Vec<PathBuf> = of_owner.map(|it| it.path.clone()).collect();
+    for mark in dead.iter().map(|device| device.mark).collect::<BTreeSet<_>>() {
+        let of_owner = dead.iter().filter(|device| device.mark == mark);
+        let loops: Vec<PathBuf> = of_owner.map(|device| device.path.clone()).collect();
         let arrays = md::arrays_over(&loops);
         let numbers = loops.iter().chain(&arrays).filter_map(|path| number_of(path));
         let devices: Vec<u64> = numbers.collect();
@@ -150,7 +158,7 @@ fn mounted(table: &str, devices: &[u64]) -> Vec<Mounted> {
         let device = rustix::fs::makedev(line.device.0, line.device.1);
         Mounted { at: line.mount_point.into(), device }
     });
-    lines.filter(|it| devices.contains(&it.device)).collect()
+    lines.filter(|line| devices.contains(&line.device)).collect()
 }
 
 /// Tests whether an executable is one that fsdyno starts: fsdyno or its agent, QEMU, or a file system's checker.

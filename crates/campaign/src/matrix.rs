@@ -75,9 +75,9 @@ fn check_clients(
     works: &[Work],
 ) -> Result<(), MatrixError> {
     let (clients, threads) = (row.clients(), matrix_request.threads);
-    let wrong = |text| Err(MatrixError::Wrong(text));
+    let invalid = |text| Err(MatrixError::Wrong(text));
     if let Some(work) = works.iter().find(|work| clients > 1 && !work.shared) {
-        return wrong(format!(
+        return invalid(format!(
             "--clients {clients} is not possible: no phase of workload '{}' with these parameters can be shared; leave \
              it at 1, or use one of: {}",
             work.plan.name,
@@ -85,7 +85,7 @@ fn check_clients(
         ));
     }
     match clients.saturating_mul(threads) {
-        all if all > MAX_THREADS => wrong(format!(
+        all if all > MAX_THREADS => invalid(format!(
             "--clients {clients} with --threads {threads} would be {all} threads; the maximum is {MAX_THREADS}"
         )),
         _ => Ok(()),
@@ -102,14 +102,14 @@ fn check_issuer(
     works: &[Work],
 ) -> Result<(), MatrixError> {
     let (threads, issuer) = (matrix_request.threads, matrix_request.issuer);
-    let wrong = |text| Err(MatrixError::Wrong(text));
+    let invalid = |text| Err(MatrixError::Wrong(text));
     if !(1..=MAX_THREADS).contains(&threads) {
-        return wrong(format!(
+        return invalid(format!(
             "--threads {threads} is not valid; it must be from 1 to {MAX_THREADS}"
         ));
     }
     if let Some(work) = works.iter().find(|work| threads > 1 && !work.shared) {
-        return wrong(format!(
+        return invalid(format!(
             "--threads {threads} is not possible: no phase of workload '{}' with these parameters \
              can be shared among threads; leave it at 1, or use one of: {}",
             work.plan.name,
@@ -117,7 +117,7 @@ fn check_issuer(
         ));
     }
     if matches!(issuer, IssuerPlan::IoUring { .. }) && matches!(place, Place::Lab(_)) {
-        return wrong(format!(
+        return invalid(format!(
             "--issuer {issuer} is for directories and devices of this host: the lab does not run io_uring \
              yet; add --on DIRECTORY, or leave --issuer out"
         ));
@@ -125,7 +125,7 @@ fn check_issuer(
     if let Some(work) =
         works.iter().find(|work| work.built.fills_file_system() && issuer != IssuerPlan::Sync)
     {
-        return wrong(format!(
+        return invalid(format!(
             "--issuer {issuer} is not possible with workload '{}', which goes on until a call fails for \
              lack of space; leave it out",
             work.plan.name
@@ -133,7 +133,7 @@ fn check_issuer(
     }
     let in_flight = threads.saturating_mul(issuer.depth());
     if in_flight > MAX_IN_FLIGHT {
-        return wrong(format!(
+        return invalid(format!(
             "--threads {threads} with --issuer {issuer} would have {in_flight} ops in flight; the \
              maximum is {MAX_IN_FLIGHT}"
         ));
@@ -149,19 +149,19 @@ fn check_command(
 ) -> Result<(), MatrixError> {
     let Some(shell) = work.built.command() else { return Ok(()) };
     let name = &work.plan.name;
-    let wrong = |text: String| Err(MatrixError::Wrong(format!("workload '{name}': {text}")));
+    let invalid = |text: String| Err(MatrixError::Wrong(format!("workload '{name}': {text}")));
     if matrix_request.author == Author::File {
-        return wrong(workloads::command::refusal(&shell.command));
+        return invalid(workloads::command::refusal(&shell.command));
     }
     if matrix_request.issuer != IssuerPlan::Sync {
-        return wrong(format!(
+        return invalid(format!(
             "--issuer {} is for ops, and a command has none",
             matrix_request.issuer
         ));
     }
     match place {
         Place::Directory { .. } | Place::Device(_) => Ok(()),
-        Place::Lab(_) | Place::Model(_) => wrong(
+        Place::Lab(_) | Place::Model(_) => invalid(
             "a command runs on this host: add --on loop:8G, --on ram:2G or --on DIR; in the lab 'fsdyno run command' \
              replays a recording of it"
                 .to_string(),
@@ -282,7 +282,7 @@ fn input_of<'a>(
 
 fn rows(matrix_request: &MatrixRequest, place: &Place) -> Result<Vec<Row>, MatrixError> {
     match place {
-        Place::Directory { path, label, longest_name } => {
+        Place::Directory { path, label, max_name_length } => {
             if let Some(spec) = matrix_request.filesystems.first() {
                 return Err(MatrixError::Wrong(format!(
                     "--fs '{spec}' cannot be created in a directory, which is used as it is; \
@@ -297,10 +297,19 @@ fn rows(matrix_request: &MatrixRequest, place: &Place) -> Result<Vec<Row>, Matri
             };
             let medium = MediumPlan::Directory { path: path.to_string() };
             let label = label.clone();
-            let (longest_name, room, skip) = (*longest_name, None, None);
+            let (max_name_length, capacity, skip) = (*max_name_length, None, None);
             let venue = matrix_request.ranks.clone().map_or(VenuePlan::Host, VenuePlan::Ranks);
-            let (filesystem, lacks) = (None, BTreeMap::new());
-            Ok(vec![Row { label, filesystem, medium, venue, longest_name, room, lacks, skip }])
+            let (filesystem, missing_operations) = (None, BTreeMap::new());
+            Ok(vec![Row {
+                label,
+                filesystem,
+                medium,
+                venue,
+                max_name_length,
+                capacity,
+                missing_operations,
+                skip,
+            }])
         }
         Place::Device(device) => device_rows(matrix_request, device),
         Place::Lab(lab) => lab_rows(matrix_request, lab),
@@ -312,17 +321,18 @@ fn rows(matrix_request: &MatrixRequest, place: &Place) -> Result<Vec<Row>, Matri
 fn skip_reason(work: &Work, row: &Row) -> Option<String> {
     let name = &work.plan.name;
     let sentence = |why: &String| format!("workload '{name}' cannot run on {}: {why}", row.label);
-    if let Some(why) = row.lacks.get(&format!("workload {name}")) {
+    if let Some(why) = row.missing_operations.get(&format!("workload {name}")) {
         return Some(sentence(why));
     }
     let mut ops = work.phases.iter().flat_map(|(_, counts)| counts).filter(|(_, n)| **n > 0);
-    ops.find_map(|(op, _)| row.lacks.get(&format!("op {op}"))).map(sentence)
+    ops.find_map(|(op, _)| row.missing_operations.get(&format!("op {op}"))).map(sentence)
 }
 
 /// Checks that the work fits the file system; a directory is checked by the media crate.
 fn check_fit(work: &Work, row: &Row) -> Result<(), MatrixError> {
     let name = &work.plan.name;
-    if let Some(longest) = row.longest_name.filter(|longest| *longest < work.needs.longest_name) {
+    if let Some(longest) = row.max_name_length.filter(|longest| *longest < work.needs.longest_name)
+    {
         return Err(MatrixError::Wrong(format!(
             "workload '{name}' has names of {} bytes, and {} allows {longest} at most; choose shorter \
              names, or a file system that allows them",
@@ -339,9 +349,9 @@ fn check_fit(work: &Work, row: &Row) -> Result<(), MatrixError> {
     } else if work.built.fills_file_system() {
         check_filled(work, row)?;
     }
-    if let Some(room) = row.room.filter(|room| *room < work.needs.bytes) {
+    if let Some(capacity) = row.capacity.filter(|capacity| *capacity < work.needs.bytes) {
         return Err(MatrixError::Wrong(format!(
-            "workload '{name}' writes {} at once and {} has {room}; make it smaller with --set \
+            "workload '{name}' writes {} at once and {} has {capacity}; make it smaller with --set \
              or the file system larger with {}",
             work.needs.bytes,
             row.label,
@@ -349,10 +359,12 @@ fn check_fit(work: &Work, row: &Row) -> Result<(), MatrixError> {
         )));
     }
     let least = smallest_file(row).0.saturating_mul(work.needs.inodes);
-    if let Some(room) = row.room.filter(|room| room.0 < least && !work.built.fills_file_system()) {
+    if let Some(capacity) =
+        row.capacity.filter(|capacity| capacity.0 < least && !work.built.fills_file_system())
+    {
         return Err(MatrixError::Wrong(format!(
             "workload '{name}' has {} files and directories at once, which take more than {} on {}, and it has \
-             {room}; make the work smaller with --set or the file system larger with {}",
+             {capacity}; make the work smaller with --set or the file system larger with {}",
             work.needs.inodes,
             Bytes(least),
             row.label,
@@ -401,8 +413,8 @@ fn check_filled(work: &Work, row: &Row) -> Result<(), MatrixError> {
              is on your own file system; use --on lab with --size 256M, or --set most=N"
         )));
     }
-    match row.room {
-        Some(room) if room <= MAX_FILLED => Ok(()),
+    match row.capacity {
+        Some(capacity) if capacity <= MAX_FILLED => Ok(()),
         _ => Err(MatrixError::Wrong(format!(
             "workload '{name}' fills its file system, which takes long if that is large; {}, or \
              --set most=N",

@@ -21,7 +21,7 @@ use crate::settings::SettingError;
 pub struct MatrixRequest {
     /// Names of workloads.
     pub workloads: Vec<String>,
-    /// Specs of file systems; empty on a directory.
+    /// Specs of file systems, or empty on a directory.
     pub filesystems: Vec<String>,
     /// Parameters of workloads: `[WORKLOAD.]KEY=VALUE`.
     pub parameters: Vec<String>,
@@ -47,7 +47,7 @@ pub struct MatrixRequest {
     pub periods: Vec<Option<String>>,
     /// Author of the request: a file is not allowed to specify everything about a file system on this host.
     pub author: Author,
-    /// Ages of the file systems, each a separate row; empty leaves them fresh.
+    /// Ages of the file systems, each a separate row. If empty, they are fresh.
     pub ages: Vec<Option<AgePlan>>,
     /// The processes that share each trial, if there are several.
     pub ranks: Option<RanksPlan>,
@@ -68,7 +68,7 @@ pub enum Place {
         /// Label of the row in tables.
         label: String,
         /// Maximum length of a file name on its file system in bytes, if known.
-        longest_name: Option<usize>,
+        max_name_length: Option<usize>,
     },
     /// Devices of this host, formatted for each trial.
     Device(DevicePlace),
@@ -158,9 +158,9 @@ pub struct LabPlace {
     pub journal_disk: Option<String>,
     /// Size of the journal's partition; [`DEFAULT_JOURNAL`] by default.
     pub journal_size: Option<Bytes>,
-    /// Numbers of clients of a shared file system; empty means one client.
+    /// Numbers of clients of a shared file system, or empty for one client.
     pub clients: Vec<u32>,
-    /// Networks of a shared file system; empty means the default one.
+    /// Networks of a shared file system, or empty for the default one.
     pub networks: Vec<NetworkPlan>,
     /// Kernels: the requested names, or their releases once they are found.
     pub kernels: Vec<KernelPlan>,

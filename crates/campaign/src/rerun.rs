@@ -20,7 +20,7 @@ use crate::notes::say;
 ///
 /// # Errors
 /// A requirement that is missing or unusable.
-pub fn venue<'a>(
+pub fn find_venue<'a>(
     trials: impl Iterator<Item = &'a Trial>,
     requested: &[String],
     stop: &Arc<AtomicBool>,
@@ -34,8 +34,8 @@ pub fn venue<'a>(
         kernels.extend(trial.plan.lab().map(|lab| lab.kernel.clone()));
         plans.push(&trial.plan);
     }
-    let inputs = inputs(&plans)?;
-    let labs = labs(&kernels, requested)?;
+    let inputs = read_inputs(&plans)?;
+    let labs = find_labs(&kernels, requested)?;
     let hooks =
         SetupHooks { log: |line| say(&format!("fsdyno: {line}")), cancel: Arc::clone(stop) };
     Ok(LabVenue::new(labs, crate::labs::agent()?, std::env::temp_dir(), Cache::of_user()?)
@@ -47,7 +47,7 @@ pub fn venue<'a>(
 ///
 /// # Errors
 /// A file that cannot be read.
-pub fn inputs(plans: &[&Plan]) -> Result<Inputs, Failure> {
+pub fn read_inputs(plans: &[&Plan]) -> Result<Inputs, Failure> {
     let mut matrix_request = MatrixRequest::default();
     for workload in plans.iter().map(|plan| &plan.workload) {
         if let Some(input) = &workload.input {
@@ -80,22 +80,24 @@ pub fn differing_components(here: &Identity, trial: &Trial) -> Vec<String> {
 }
 
 /// Finds the labs of the kernels named in plans.
-fn labs(kernels: &BTreeSet<KernelPlan>, requested: &[String]) -> Result<Vec<Lab>, Failure> {
+fn find_labs(kernels: &BTreeSet<KernelPlan>, requested: &[String]) -> Result<Vec<Lab>, Failure> {
     let find = |kernel: &str| {
         let (kernel, cache) = (Some(kernel.to_string()), Cache::of_user()?);
         let options = LabOptions { kernel, qemu: None, cache, offline: false };
         Lab::find(&options, &|line| say(&format!("fsdyno: {line}")))
     };
-    let mut of_requested: BTreeMap<&KernelPlan, Lab> = BTreeMap::new();
+    let mut lab_by_kernel: BTreeMap<&KernelPlan, Lab> = BTreeMap::new();
     for kernel in requested {
         let lab = find(kernel)?;
-        let fits = |name: &&KernelPlan| {
-            let same_request = name.request.as_ref().is_none_or(|request| request == kernel);
-            lab.kernel_release() == name.release && same_request && !of_requested.contains_key(name)
+        let fits = |plan: &&KernelPlan| {
+            let same_request = plan.request.as_ref().is_none_or(|request| request == kernel);
+            lab.kernel_release() == plan.release
+                && same_request
+                && !lab_by_kernel.contains_key(plan)
         };
         match kernels.iter().find(fits) {
-            Some(name) => drop(of_requested.insert(name, lab)),
-            // Checked before the search for the other kernels, which may download them.
+            Some(plan) => drop(lab_by_kernel.insert(plan, lab)),
+            // This is checked first, because the search for the other kernels may download them.
             None => {
                 return Err(Failure::invalid_use(format!(
                     "--kernel {kernel} is {}, and none of the trials ran on it; they ran on: {}",
@@ -105,21 +107,21 @@ fn labs(kernels: &BTreeSet<KernelPlan>, requested: &[String]) -> Result<Vec<Lab>
             }
         }
     }
-    let mut of = |name: &KernelPlan| -> Result<Lab, Failure> {
-        let lab = match of_requested.remove(name) {
+    let mut lab_for = |plan: &KernelPlan| -> Result<Lab, Failure> {
+        let lab = match lab_by_kernel.remove(plan) {
             Some(lab) => lab,
-            None => find(name.request()).map_err(|error| not_found(name, error))?,
+            None => find(plan.request()).map_err(|error| with_image_hint(plan, error))?,
         };
-        Ok(lab.requested_as(name.request.clone()))
+        Ok(lab.requested_as(plan.request.clone()))
     };
-    kernels.iter().map(&mut of).collect()
+    kernels.iter().map(&mut lab_for).collect()
 }
 
 /// Adds a hint to the error for a kernel that was not found: the user may have built it.
-fn not_found(name: &KernelPlan, error: LabError) -> Failure {
+fn with_image_hint(kernel: &KernelPlan, error: LabError) -> Failure {
     let failure = Failure::from(error);
     let message = format!(
-        "{failure}; if it was your own image ({name}), give it again: --kernel IMAGE or IMAGE:MODULES"
+        "{failure}; if it was your own image ({kernel}), give it again: --kernel IMAGE or IMAGE:MODULES"
     );
     Failure { message, ..failure }
 }

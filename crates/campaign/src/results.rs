@@ -202,16 +202,16 @@ mod tests {
         let labels = || ["ext4", "small", "ext4"].into_iter();
         assert!(check_baseline(None, labels()).is_ok());
         assert!(check_baseline(Some("small"), labels()).is_ok());
-        let wrong = |name| check_baseline(Some(name), labels()).map_err(|f| (f.exit, f.message));
+        let invalid = |name| check_baseline(Some(name), labels()).map_err(|f| (f.exit, f.message));
         assert_eq!(
-            wrong("smal"),
+            invalid("smal"),
             Err((
                 crate::failure::Exit::InvalidUse,
                 "unknown baseline 'smal': did you mean 'small'?".into()
             ))
         );
         assert_eq!(
-            wrong("reiserfs").map_err(|(_, message)| message),
+            invalid("reiserfs").map_err(|(_, message)| message),
             Err("unknown baseline 'reiserfs': there are: ext4, small".into())
         );
     }

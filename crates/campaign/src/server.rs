@@ -16,7 +16,7 @@ const SCRIPT: &[&str] =
 /// The protocol of the script.
 const COPY: &str = "copy";
 
-/// Returns the default settings of the command line; empty for most workloads.
+/// Returns the default settings of the command line, or empty for most workloads.
 pub fn defaults(kind: &Kind) -> &'static [(&'static str, &'static str)] {
     if kind.name == "maildir" { MAIL } else { &[] }
 }

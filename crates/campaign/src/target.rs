@@ -234,8 +234,8 @@ fn directory(run: &RunSpec, on: &str) -> Result<Place, Failure> {
     }
     let path = std::fs::canonicalize(path)
         .map_err(|error| Failure::invalid_use(format!("failed to find '{on}': {error}")))?;
-    let longest_name = rustix::fs::statvfs(&path).ok().map(|status| status.f_namemax as usize);
-    Ok(Place::Directory { path, label: kind, longest_name })
+    let max_name_length = rustix::fs::statvfs(&path).ok().map(|status| status.f_namemax as usize);
+    Ok(Place::Directory { path, label: kind, max_name_length })
 }
 
 /// Lists the possible values of `--on`.
@@ -306,7 +306,7 @@ pub fn venues(
                 // A folder that does not exist yet will be on the file system of its parent.
                 let there =
                     results.ancestors().find(|path| path.is_dir()).unwrap_or(Path::new("."));
-                let mut venue = host()?.with_folder(there);
+                let mut venue = host()?.with_backing_folder(there);
                 if let (HostDevice::Drive(path), Mode::Run) = (&device.device, mode) {
                     venue = venue.with_drive(drive::inspect(run, path)?.claim()?);
                 }

@@ -25,9 +25,9 @@ pub struct RecoveryRequest {
     /// Atomic write unit of the disk.
     #[serde(default)]
     pub tear: AtomicUnit,
-    /// Repair command for when the check reports errors or the mount fails; empty if there is none.
+    /// Repair command for when the check reports errors or the mount fails, or empty if there is none.
     pub repair: Vec<String>,
-    /// Command to try if the mount fails even after the repair; empty if there is none.
+    /// Command to try if the mount fails even after the repair, or empty if there is none.
     pub last_resort: Vec<String>,
     /// Virtual time after which a recovery counts as hung.
     pub deadline: Nanos,

@@ -15,7 +15,7 @@ pub struct Listing {
     pub empty: &'static str,
     /// Explanations below the table.
     pub notes: Vec<Block>,
-    /// The width of the terminal, above which rows are stacked; none in a pipe.
+    /// The width of the terminal, above which rows are stacked, or `None` in a pipe.
     pub limit: Option<usize>,
     /// The data for JSON, if it differs from the rows.
     pub value: Option<Value>,

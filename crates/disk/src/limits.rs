@@ -13,8 +13,8 @@ pub struct Limits {
     pub write: f64,
 }
 
-/// Returns the limits of a disk profile in JSON ([`crate::DiskSpec`]); none for an instant disk, or
-/// an invalid profile.
+/// Returns the limits of a disk profile in JSON ([`crate::DiskSpec`]), or `None` for an instant disk, or an invalid
+/// profile.
 pub fn limits(spec: &Value) -> Option<Limits> {
     let model: Model = serde_json::from_value(spec.get("model")?.clone()).ok()?;
     model.limits()

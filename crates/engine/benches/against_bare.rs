@@ -45,8 +45,8 @@ const MIN_RATIO: f64 = 0.97;
 
 fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
-    match words[..] {
+    let args: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    match args[..] {
         ["--engine", folder, files] => engine(folder, files, "1"),
         ["--engine", folder, files, threads] => engine(folder, files, threads),
         ["--memory", folder, workload, ref set @ ..] => memory(folder, workload, set),
@@ -94,11 +94,11 @@ fn compare() {
     let engine = std::env::current_exe().unwrap();
     for files in ["files=10000", "files=1000000"] {
         for (workload, size) in [("dirops", "size=0"), ("tarball", "size=1")] {
-            let words = ["--memory", "", workload, files, size].map(str::to_string);
+            let args = ["--memory", "", workload, files, size].map(str::to_string);
             let lines = run(&folder, &engine, |target| {
-                let mut words = words.to_vec();
-                words[1] = target;
-                words
+                let mut args = args.to_vec();
+                args[1] = target;
+                args
             });
             println!("memory {workload} {files}: {} KiB", value_of("memory", &lines));
         }
@@ -232,11 +232,11 @@ fn value_of(name: &str, lines: &[Line]) -> f64 {
 }
 
 /// Runs a program in a fresh directory and reads its lines of a word and a number.
-fn run(folder: &Path, program: &PathBuf, words: impl Fn(String) -> Vec<String>) -> Vec<Line> {
+fn run(folder: &Path, program: &PathBuf, args: impl Fn(String) -> Vec<String>) -> Vec<Line> {
     let target = folder.join("target");
     std::fs::create_dir(&target).unwrap();
-    let words = words(target.to_string_lossy().into_owned());
-    let output = Command::new(program).args(words).output().unwrap();
+    let args = args(target.to_string_lossy().into_owned());
+    let output = Command::new(program).args(args).output().unwrap();
     std::fs::remove_dir_all(&target).unwrap();
     if !output.status.success() {
         eprintln!("against_bare: {}", String::from_utf8_lossy(&output.stderr));

@@ -15,7 +15,7 @@ type Counts = BTreeMap<OpKind, u64>;
 /// their type.
 ///
 /// # Errors
-/// The first kind with a wrong number of calls, with both numbers.
+/// The first kind with an unexpected number of calls, with both numbers.
 pub fn compare(counted: &Counts, expected: &Counts, removes: bool) -> Result<(), String> {
     let count_of = |counts: &Counts, kind| counts.get(&kind).copied().unwrap_or(0);
     let removed = count_of(counted, OpKind::Unlink) + count_of(counted, OpKind::Rmdir);

@@ -13,7 +13,7 @@ use fsdyno_record::{Bytes, Nanos};
 /// The devices below a directory.
 #[derive(Clone, Debug, Default)]
 pub struct DeviceCaches {
-    /// Their folders in /sys; none for memory and network file systems.
+    /// Their folders in /sys. Memory and network file systems have none.
     devices: Vec<PathBuf>,
     /// The number of flushes of each device when the last sync began.
     flushes_before: Vec<u64>,

@@ -17,7 +17,7 @@ impl Errno {
         Errno(error.raw_os_error().unwrap_or(libc::EIO))
     }
 
-    /// Returns the name in errno.h; none for numbers that no file system returns.
+    /// Returns the name in errno.h, or `None` for numbers that no file system returns.
     pub fn name(self) -> Option<&'static str> {
         NAMES.iter().find(|(number, _)| *number == self.0).map(|(_, name)| *name)
     }

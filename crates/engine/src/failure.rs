@@ -28,6 +28,8 @@ pub enum Cause {
     Errno(Errno),
     /// It succeeded, but the workload expects it to fail.
     Succeeded,
+    /// It returned this instead of the result that the workload expects.
+    Result(i64),
     /// The op for which it waited can never return.
     Unreachable(ProgressPoint),
     /// It was not issued, because another thread failed.
@@ -66,6 +68,9 @@ impl fmt::Display for Failure {
         match self.cause {
             Cause::Errno(errno) => write!(f, "{errno}")?,
             Cause::Succeeded => write!(f, "succeeded, though the workload expects it to fail")?,
+            Cause::Result(result) => {
+                write!(f, "returned {result}, which the workload does not expect")?
+            }
             Cause::Unreachable(ProgressPoint { thread, ops }) => {
                 write!(f, "waits for op {ops} of thread {thread}, which can never return,")?;
             }

@@ -25,7 +25,7 @@ pub struct Outcome {
     pub bytes_read: Bytes,
     /// Think time: time that the workload slept or spun between ops.
     pub think_time: Nanos,
-    /// Number of trees removed by an expanded op.
+    /// Number of trees removed by expanded ops.
     pub removals: u64,
 }
 
@@ -57,9 +57,10 @@ pub struct Meter<'a> {
     clock: OpClock,
     started: Nanos,
     last: Nanos,
-    /// End of the current interval, and number of the ranks' ops that are already in the timeline.
+    /// End of the current interval.
     interval_end: Nanos,
-    timed: u64,
+    /// Number of the ranks' ops that are already in the timeline.
+    in_timeline: u64,
     ops: u64,
     bytes_written: u64,
     bytes_read: u64,
@@ -68,11 +69,11 @@ pub struct Meter<'a> {
 }
 
 impl<'a> Meter<'a> {
-    /// Starts a meter for `ranks` ranks from `rank` on.
+    /// Starts a meter for `count` ranks, the first of which is `first`.
     pub(crate) fn start(
         progress: &'a PhaseProgress,
-        rank: u32,
-        ranks: u32,
+        first: u32,
+        count: u32,
         recorder: &'a mut Recorder,
         tick: &'a mut dyn FnMut(u64),
     ) -> Meter<'a> {
@@ -84,14 +85,14 @@ impl<'a> Meter<'a> {
             recorder,
             tick,
             progress,
-            rank_progress: progress.rank(rank),
-            rank,
-            ranks: (rank, ranks),
+            rank_progress: progress.rank(first),
+            rank: first,
+            ranks: (first, count),
             clock,
             started,
             last: started,
             interval_end,
-            timed: progress.done_by(rank, ranks),
+            in_timeline: progress.done_by(first, count),
             ops: 0,
             bytes_written: 0,
             bytes_read: 0,
@@ -103,14 +104,14 @@ impl<'a> Meter<'a> {
     /// Counts a call of this kind that has just returned; returns false if this thread must stop because
     /// another has failed.
     #[inline(always)]
-    pub fn returned(&mut self, kind: OpKind) -> bool {
-        let latency = self.read();
+    pub fn count_return(&mut self, kind: OpKind) -> bool {
+        let latency = self.take_latency();
         self.count(kind, latency)
     }
 
     /// Reads the clock right after a call and returns the call's latency.
     #[inline(always)]
-    pub(crate) fn read(&mut self) -> Nanos {
+    pub(crate) fn take_latency(&mut self) -> Nanos {
         let now = self.clock.now();
         let latency = now.since(self.last);
         self.last = now;
@@ -131,12 +132,12 @@ impl<'a> Meter<'a> {
     /// Adds the ops of the current interval to the timeline.
     fn count_interval(&mut self) {
         let done = self.progress.done_by(self.ranks.0, self.ranks.1);
-        let last = Nanos(self.interval_end.0.saturating_sub(1));
-        self.recorder.timeline_mut().add(last, done - self.timed);
-        self.timed = done;
+        let interval_last = Nanos(self.interval_end.0.saturating_sub(1));
+        self.recorder.timeline_mut().add(interval_last, done - self.in_timeline);
+        self.in_timeline = done;
     }
 
-    /// Counts a call; otherwise like [`Meter::returned`].
+    /// Counts a call; otherwise like [`Meter::count_return`].
     #[inline(always)]
     pub(crate) fn count(&mut self, kind: OpKind, latency: Nanos) -> bool {
         self.recorder.record(kind, latency);
@@ -144,8 +145,14 @@ impl<'a> Meter<'a> {
     }
 
     /// Counts a call of `rank` that was submitted at `since` and returned at `now`; otherwise like
-    /// [`Meter::returned`].
-    pub(crate) fn completed(&mut self, rank: u32, kind: OpKind, since: Nanos, now: Nanos) -> bool {
+    /// [`Meter::count_return`].
+    pub(crate) fn count_completion(
+        &mut self,
+        rank: u32,
+        kind: OpKind,
+        since: Nanos,
+        now: Nanos,
+    ) -> bool {
         if now >= self.interval_end {
             self.end_interval(now);
         }
@@ -160,19 +167,19 @@ impl<'a> Meter<'a> {
         self.rank_progress = self.progress.rank(rank);
     }
 
-    /// Reads the meter's clock; the latency of the next call timed by [`Meter::returned`] starts here.
+    /// Reads the meter's clock; the latency of the next call timed by [`Meter::count_return`] starts here.
     pub(crate) fn now(&mut self) -> Nanos {
         self.last = self.clock.now();
         self.last
     }
 
-    /// Returns the number of calls of all threads that have returned.
+    /// Returns the number of returned calls, over all threads.
     pub fn done(&self) -> u64 {
         self.progress.done()
     }
 
-    /// Returns true if another thread has failed.
-    pub fn stopped(&self) -> bool {
+    /// Returns true if all ranks must stop.
+    pub fn must_stop(&self) -> bool {
         self.progress.stopped()
     }
 
@@ -191,8 +198,8 @@ impl<'a> Meter<'a> {
         }
     }
 
-    /// Spins between two calls of an expanded op, as the workload requests; not part of a
-    /// latency.
+    /// Spins between two calls of an expanded op, as the workload requests; no latency includes the
+    /// time.
     #[inline]
     pub fn compute_between(&mut self, time: Nanos) {
         if !time.is_zero() {
@@ -202,10 +209,10 @@ impl<'a> Meter<'a> {
         }
     }
 
-    /// Waits for another thread before a call, then sleeps and spins.
+    /// Waits for the ops that `op` depends on, then, with `with_think_time`, for its think time and its due time.
     #[cold]
     #[inline(never)]
-    pub(crate) fn pause(&mut self, op: &Op, thinks: bool) -> Result<(), Halt> {
+    pub(crate) fn pause(&mut self, op: &Op, with_think_time: bool) -> Result<(), Halt> {
         if op.after.ops != 0 {
             self.progress.wait(&[op.after])?;
             for point in &op.also_after {
@@ -213,7 +220,7 @@ impl<'a> Meter<'a> {
             }
             self.now();
         }
-        if !thinks {
+        if !with_think_time {
             return Ok(());
         }
         let (from, progress) = (self.last, self.progress);
@@ -231,17 +238,17 @@ impl<'a> Meter<'a> {
         Ok(())
     }
 
-    /// Returns the time until an op is due, by the last reading of the clock.
+    /// Returns the time until an op is due, as of the last reading of the clock.
     pub(crate) fn time_until(&self, due: Nanos) -> Nanos {
         (self.started + due).since(self.last)
     }
 
-    /// Sleeps, counted from the last reading of the clock; a long sleep ends early if all must stop.
+    /// Sleeps until `until`; a long sleep ends early if all must stop.
     fn sleep_until(&mut self, until: Nanos) -> Result<(), Halt> {
         while until.since(self.last) > clock::MAX_SLEEP {
             clock::sleep_until(self.last + clock::MAX_SLEEP);
             self.now();
-            if self.stopped() {
+            if self.must_stop() {
                 return Err(Halt::Stopped);
             }
         }
@@ -250,28 +257,28 @@ impl<'a> Meter<'a> {
         Ok(())
     }
 
-    /// Starts the latency of an op with a due time at that time, however late it is.
+    /// For an op with a due time, counts the latency from that time, even if the op starts late.
     pub(crate) fn start_latency(&mut self, due: Nanos) {
-        self.last = self.since(due, self.last);
+        self.last = self.latency_start(due, self.last);
     }
 
     /// Returns the start of the latency of an op that is issued at `now`.
-    pub(crate) fn since(&self, due: Nanos, now: Nanos) -> Nanos {
+    pub(crate) fn latency_start(&self, due: Nanos, now: Nanos) -> Nanos {
         if due.0 == 0 { now } else { self.started + due }
     }
 
-    /// Spins, counted from the last reading of the clock, until the time has passed or all must stop.
+    /// Spins until `time` has passed since the last reading of the clock, or all must stop.
     #[cold]
     #[inline(never)]
     fn compute(&mut self, time: Nanos) {
         let end = self.last + time;
-        while self.last < end && !self.stopped() {
+        while self.last < end && !self.must_stop() {
             spin();
             self.now();
         }
     }
 
-    /// Adds a sleep of the caller, measured by the caller, then spins.
+    /// Adds `slept`, a sleep that the caller measured, to the think time, then spins for `compute`.
     pub(crate) fn add_think_time(&mut self, slept: Nanos, compute: Nanos) {
         let from = self.now();
         self.compute(compute);
@@ -314,7 +321,11 @@ impl<'a> Meter<'a> {
             }
             return Ok(());
         }
-        Err(if result < 0 { Errno(-result as i32).into() } else { Cause::Succeeded })
+        Err(match op.expect {
+            _ if result < 0 => Errno(-result as i32).into(),
+            Expect::Result => Cause::Result(result),
+            _ => Cause::Succeeded,
+        })
     }
 
     /// Returns the failure of an op.
@@ -324,9 +335,9 @@ impl<'a> Meter<'a> {
     }
 }
 
-/// Spins for a few hundred instructions between two readings of the clock; computing ends late by up to
-/// that much. It avoids `pause`: for each one QEMU leaves the translated code, which made computing some
-/// ten times as expensive for the host (docs/lab.md).
+/// Spins for a few hundred instructions between two readings of the clock, so computing may overrun by
+/// that time. It avoids the PAUSE instruction (`std::hint::spin_loop`): at each one QEMU leaves the translated code,
+/// which made computing some ten times as expensive for the host (docs/lab.md).
 #[inline(never)]
 fn spin() {
     for step in 0..100_u32 {

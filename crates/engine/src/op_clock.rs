@@ -39,7 +39,7 @@ const TOLERANCE: u64 = 1000;
 /// A clock that follows CLOCK_MONOTONIC.
 #[derive(Clone, Copy, Debug)]
 pub struct OpClock {
-    /// Nanoseconds per tick; zero to use the kernel's clock.
+    /// Nanoseconds per tick, or zero to use the kernel's clock.
     factor: u64,
     /// [`WINDOW`], or zero if the factor is zero, so that one comparison covers both.
     window: u64,
@@ -109,7 +109,7 @@ impl ClockPair {
     }
 }
 
-/// Returns the nanoseconds per tick; zero if implausible.
+/// Returns the nanoseconds per tick, or zero if implausible.
 fn factor(from: ClockPair, to: ClockPair) -> u64 {
     let ticks = u128::from(to.ticks.wrapping_sub(from.ticks).max(1));
     let factor = (u128::from(to.time.since(from.time).0) << FRACTION) / ticks;

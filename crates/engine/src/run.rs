@@ -71,10 +71,10 @@ pub fn run_rank<I: Issuer + ?Sized>(
 ) -> Result<Outcome, Failure> {
     let mut op = Op::default();
     let mut meter = Meter::start(progress, rank, 1, recorder, tick);
-    let thinks = issuer.thinks();
+    let with_think_time = issuer.thinks();
     while source.next(&mut op) {
         if op.think.0 | op.compute.0 | op.due.0 | op.after.ops != 0
-            && let Err(halt) = meter.pause(&op, thinks)
+            && let Err(halt) = meter.pause(&op, with_think_time)
         {
             return Err(meter.failure(&op, issuer.path_of(&op), halt));
         }
@@ -83,7 +83,7 @@ pub fn run_rank<I: Issuer + ?Sized>(
             continue;
         };
         let result = issuer.issue(&op);
-        let latency = meter.read();
+        let latency = meter.take_latency();
         if (result != 0 || op.expect != Expect::Success)
             && let Err(cause) = meter.check_result(result, kind, &op)
             && !continues_after_difference(source, &mut meter, &op, result)

@@ -207,7 +207,7 @@ impl Walk<'_, '_> {
     /// Counts a returned call; fails if another thread has failed.
     #[inline]
     fn returned(&mut self, op: OpKind, name: Option<&CStr>) -> Result<(), Failure> {
-        match self.meter.returned(op) {
+        match self.meter.count_return(op) {
             true => Ok(()),
             false => self.fail(op, name, Cause::Stopped),
         }

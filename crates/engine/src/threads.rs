@@ -43,8 +43,8 @@ pub struct PhaseRun<'a> {
     pub issuer: IssuerPlan,
     /// The trial's own directory.
     pub root: BorrowedFd<'a>,
-    /// The same directory as seen by each of several clients, over which threads are distributed in contiguous blocks;
-    /// empty if all threads use `root`.
+    /// The same directory as seen by each of several clients, over which threads are distributed in contiguous blocks,
+    /// or empty if all threads use `root`.
     pub roots: &'a [BorrowedFd<'a>],
     /// The device that replaces every file, if there is no file system.
     pub device: Option<&'a CStr>,
@@ -199,7 +199,7 @@ impl AnyIssuer {
         })
     }
 
-    /// Adds a log of the return time of each op; only for blocking calls.
+    /// Adds a log of the return time of each op, only for blocking calls.
     fn with_acks(self, rank: u32, phase: usize, acks: Option<&AckLog>) -> AnyIssuer {
         match (self, acks.and_then(|acks| acks.rank(rank))) {
             (AnyIssuer::Sync(issuer), Some(rank_acks)) => {
@@ -430,7 +430,7 @@ impl Gate {
         }
     }
 
-    /// Opens the gate, to start or not; only the first call has an effect.
+    /// Opens the gate, with or without a start. Only the first call has an effect.
     fn open(&self, start: Option<Nanos>) {
         self.lock().opened.get_or_insert(start);
         self.changed.notify_all();

@@ -181,7 +181,7 @@ impl Walk<'_> {
         }
     }
 
-    /// Checks mode, time and links, if the workload specifies them; by default a file has one link.
+    /// Checks mode, time and links, if the workload specifies them. If it does not specify links, a file has one.
     fn check_attributes(&mut self, expected: Expected, status: &libc::stat) {
         let mode = status.st_mode & 0o7777;
         if expected.mode.is_some_and(|expected_value| expected_value != mode) {

@@ -62,7 +62,7 @@ pub struct Filesystem {
     pub lies_on: Backing,
     /// Kernel modules to load, before their dependencies are resolved.
     pub modules: Vec<String>,
-    /// The Debian and Ubuntu package of its tools; empty if it needs none.
+    /// The Debian and Ubuntu package of its tools, or empty if it needs none.
     #[serde(default)]
     pub package: String,
     /// All programs that a venue must have: those of mkfs, mount, check and features.
@@ -79,7 +79,7 @@ pub struct Filesystem {
     /// Additional files that the tools read in the guest, identical on every host: path and contents.
     #[serde(default)]
     pub own_files: BTreeMap<String, String>,
-    /// A command that prints the version of mkfs, on standard output or error; empty if there is none.
+    /// A command that prints the version of mkfs, on standard output or error, or empty if there is none.
     #[serde(default)]
     pub version: Vec<String>,
     /// The minimum size of a device that mkfs accepts with its defaults.
@@ -101,12 +101,12 @@ pub struct Filesystem {
     /// Environment of all its commands, in addition to `PATH`.
     #[serde(default)]
     pub env: BTreeMap<String, String>,
-    /// The mkfs command; empty if there is none.
+    /// The mkfs command, or empty if there is none.
     #[serde(default)]
     pub mkfs: Mkfs,
     /// The way to mount it.
     pub mount: Mount,
-    /// The check command; empty if there is none.
+    /// The check command, or empty if there is none.
     #[serde(default)]
     pub check: Check,
     /// The way to read back its features in effect.
@@ -269,8 +269,8 @@ pub struct Journal {
     pub at: String,
     /// The option for its size, whether on a second disk or not.
     pub size: Option<Sizing>,
-    /// The command that makes it, before mkfs; empty if mkfs makes it. `{options}` is replaced by the options
-    /// of `shared`.
+    /// The command that makes it, before mkfs, or empty if mkfs makes it. `{options}` is replaced by the options of
+    /// `shared`.
     #[serde(default)]
     pub make: Vec<String>,
     /// Options of mkfs that must be the same for the file system and its journal, with their default values.
@@ -292,7 +292,7 @@ pub struct Journal {
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Features {
-    /// The command; empty if mkfs itself prints them.
+    /// The command, or empty if mkfs itself prints them.
     pub argv: Vec<String>,
     /// The keys to record from its output.
     pub keys: Vec<String>,

@@ -31,7 +31,7 @@ pub struct Guarantee {
     /// file system only if `sync_fs` is set, which only virtiofs does (fs/fuse/inode.c, fuse_sync_fs).
     #[serde(default = "yes")]
     pub whole: bool,
-    /// Command that repairs it unattended; empty if no command does so safely.
+    /// Command that repairs it unattended, or empty if no command does so safely.
     #[serde(default)]
     pub repair: Vec<String>,
     /// Command to try if the file system cannot be mounted even after the repair; it may discard the journal. Empty if

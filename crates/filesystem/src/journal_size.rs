@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn a_spec_without_a_size_is_unchanged_and_a_wrong_size_is_an_error() {
+    fn a_spec_without_a_size_is_unchanged_and_an_invalid_size_is_an_error() {
         for text in ["ext4", "ext4 -J device={journal}", "xfs -l version=2", "btrfs", "raw"] {
             assert_eq!(spec(text).journal_size(), Ok(None), "{text}");
             assert_eq!(spec(text).with_journal_size(Bytes(MIB)).unwrap(), spec(text));

@@ -1,4 +1,4 @@
-//! Finds file systems by what is visible on the host: a magic number, a tool, or a name that is not in the catalog.
+//! Looks up file systems by magic number, tool, kernel module, or a name that is not in the catalog.
 
 use crate::foreign::foreign_filesystems;
 pub use crate::foreign::foreign_hint;
@@ -12,7 +12,7 @@ pub fn by_magic(magic_number: u64) -> Option<&'static str> {
     known.chain(foreign).find(|(_, magic)| *magic == Some(magic_number)).map(|(name, _)| name)
 }
 
-/// Returns the Debian package of a program used by the catalog or for arrays.
+/// Returns the Debian package of a program that a file system of the catalog or an array needs.
 pub fn package_of(tool: &str) -> Option<&'static str> {
     let has = |tools: &[String]| tools.iter().any(|name| name == tool);
     let kind = catalog::all().iter().find(|kind| has(&kind.tools) || has(&kind.more_tools));
@@ -20,13 +20,13 @@ pub fn package_of(tool: &str) -> Option<&'static str> {
     kind.map(|kind| kind.package.as_str()).or(array)
 }
 
-/// Returns a hint for getting a kernel with a module that no distribution has.
+/// Returns how to get a kernel with a module that no distribution ships.
 pub fn kernel_hint_of(module: &str) -> Option<&'static str> {
     with_module(module)?.kernel_hint.as_deref()
 }
 
-/// Returns the kernels with a module that only some Debian kernels have, and one to request.
-pub fn kernels_of(module: &str) -> Option<String> {
+/// Returns text that lists the Debian kernels with this module and suggests one to request; `None` if all have it.
+pub fn kernels_note(module: &str) -> Option<String> {
     with_module(module)?.kernels()
 }
 
@@ -51,9 +51,9 @@ mod tests {
         assert!(foreign_hint("apfs").unwrap().contains("cannot make apfs"));
         assert_eq!(foreign_hint("ext4"), None);
         assert!(kernel_hint_of("reiser4").is_some() && kernel_hint_of("xfs").is_none());
-        assert!(kernels_of("ntfs3").unwrap().ends_with("--kernel 6.12"));
-        assert!(kernels_of("zfs").unwrap().ends_with("--kernel 7.0.0-14-generic"));
-        assert_eq!(kernels_of("xfs"), None);
+        assert!(kernels_note("ntfs3").unwrap().ends_with("--kernel 6.12"));
+        assert!(kernels_note("zfs").unwrap().ends_with("--kernel 7.0.0-14-generic"));
+        assert_eq!(kernels_note("xfs"), None);
     }
 
     #[test]

@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn a_journal_at_a_wrong_option_is_refused_with_the_right_one() {
+    fn a_journal_at_an_invalid_option_is_refused_with_the_valid_one() {
         for (text, expected) in [
             ("ext4 -J device={journal},size=64", "'-J size' conflicts with a journal on a second"),
             (

@@ -268,8 +268,8 @@ mod tests {
         let raw = plan("raw").unwrap();
         assert!(raw.is_raw() && raw.mkfs.is_empty() && raw.check.is_empty());
         assert!(!plan("ext4").unwrap().is_raw());
-        for wrong in ["raw -b 1024", "raw @ noatime"] {
-            let text = plan(wrong).unwrap_err().to_string();
+        for invalid in ["raw -b 1024", "raw @ noatime"] {
+            let text = plan(invalid).unwrap_err().to_string();
             assert!(text.contains("the device itself and takes no options"), "{text}");
         }
     }
@@ -295,15 +295,15 @@ mod tests {
         assert_eq!(command, format!("{pool} {own}"));
         let pool = plan("zfs").unwrap().pool.unwrap();
         assert!(pool.import.contains(&pool.name) && pool.export.contains(&pool.name));
-        for (wrong, text) in [
+        for (invalid, text) in [
             ("zfs -o cachefile=/etc/x", "no other program may know the pool"),
             ("zfs -O mountpoint=/home", "the pool is mounted at the trial's mount point"),
             ("zfs -R /home", "the pool is mounted at the trial's mount point"),
             ("zfs -O compresion=off", "compresion"),
             ("zfs @ nosuch", "nosuch"),
         ] {
-            let error = plan(wrong).unwrap_err().to_string();
-            assert!(error.contains(text), "{wrong}: {error}");
+            let error = plan(invalid).unwrap_err().to_string();
+            assert!(error.contains(text), "{invalid}: {error}");
         }
     }
 

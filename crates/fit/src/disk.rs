@@ -18,7 +18,7 @@ const SECTOR: u64 = 512;
 /// The queue depth if sysfs does not report one: that of NCQ.
 const DEFAULT_DEPTH: u32 = 32;
 
-/// Measures a drive for about `seconds` and fits a disk profile; none if the user stopped it.
+/// Measures a drive for about `seconds` and fits a disk profile; returns `None` if the user stopped it.
 ///
 /// # Errors
 /// A drive that cannot be read, or whose times fit no model.

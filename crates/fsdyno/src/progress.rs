@@ -43,8 +43,8 @@ struct Worker {
 }
 
 impl Display {
-    /// Creates the display of a run of these trials, whose cells are indices into `plans`; `jobs` of them run at the same
-    /// time.
+    /// Creates the display of a run of these trials, whose cells are indices into `plans`; `jobs` of them run at the
+    /// same time.
     pub fn new(plans: &[&Plan], planned: &[Planned], jobs: usize) -> Display {
         let trials = planned.len();
         let ops: u64 = planned.iter().map(|trial| trial.ops).sum();
@@ -179,7 +179,7 @@ impl Display {
 fn setup_commands(trial: &Trial) -> Vec<String> {
     let conditions = &trial.conditions;
     let commands = conditions.before_mkfs.iter().chain([&conditions.mkfs]);
-    let commands = commands.filter(|words| !words.is_empty()).map(|words| words.join(" "));
+    let commands = commands.filter(|argv| !argv.is_empty()).map(|argv| argv.join(" "));
     let mount = Some(&conditions.mount).filter(|mount| !mount.is_empty());
     commands
         .chain(mount.map(|mount| format!("mount: {mount}")))

@@ -57,12 +57,12 @@ pub fn exit(stop: &AtomicBool, summary: &Summary, folder: &Path) -> Exit {
 
 /// Returns the command that resumes this one, with the launcher that started it as one of several ranks.
 pub fn resume_command(folder: &Path) -> String {
-    let mut words = quoted_args();
+    let mut args = quoted_args();
     if let Some((_, ranks)) = launcher::started_by_mpi(&|name| std::env::var(name).ok()) {
-        words.splice(..0, ["mpiexec".to_string(), "-n".into(), ranks.to_string()]);
+        args.splice(..0, ["mpiexec".to_string(), "-n".into(), ranks.to_string()]);
     }
-    if !words.iter().any(|word| word == "--out" || word.starts_with("--out=")) {
-        words.extend(["--out".to_string(), quote(&folder.display().to_string())]);
+    if !args.iter().any(|word| word == "--out" || word.starts_with("--out=")) {
+        args.extend(["--out".to_string(), quote(&folder.display().to_string())]);
     }
-    words.join(" ")
+    args.join(" ")
 }

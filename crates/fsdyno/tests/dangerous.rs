@@ -2,15 +2,15 @@
 //! dangerous requests themselves are in crates/media/tests/dangerous/.
 #![allow(clippy::unwrap_used, reason = "a test panics if a result is not as expected")]
 
-#[path = "../../media/tests/bench/mod.rs"]
-mod bench;
 mod common;
+#[path = "../../media/tests/fixture/mod.rs"]
+mod fixture;
 
 use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 
-use bench::{Bench, command, put, skip_reason, tool};
 use common::{code, fsdyno, lines, run, stderr, stdout, wait_until};
+use fixture::{LoopDevices, command, put, skip_reason, tool};
 
 /// `doctor --clean` cleans the whole machine, so a test that leaves something waits for the one that cleans.
 static CLEANING: Mutex<()> = Mutex::new(());
@@ -18,7 +18,7 @@ static CLEANING: Mutex<()> = Mutex::new(());
 /// The options of these runs.
 const WORK: &str = "run dirops";
 
-fn words(device: &str, image: &Path, more: &str) -> String {
+fn args(device: &str, image: &Path, more: &str) -> String {
     format!("{WORK} --on {device} --erase {} {more}", image.display())
 }
 
@@ -27,9 +27,9 @@ fn a_drive_is_named_exactly_before_it_is_erased() {
     if let Some(why) = skip_reason() {
         return println!("skipped: {why}");
     }
-    let (folder, mut bench) = (tempfile::tempdir().unwrap(), Bench::new());
-    let (device, image) = bench.device(64);
-    let before = bench.hashes();
+    let (folder, mut fixture) = (tempfile::tempdir().unwrap(), LoopDevices::new());
+    let (device, image) = fixture.device(64);
+    let before = fixture.hashes();
     for erase in ["", "--erase S3RIAL"] {
         let output = run(folder.path(), &format!("{WORK} --on {device} {erase}"));
         let printed = stderr(&output);
@@ -38,7 +38,7 @@ fn a_drive_is_named_exactly_before_it_is_erased() {
         assert_eq!(printed.lines().count(), 1, "{printed}");
     }
     // The options of the message are sufficient.
-    let output = run(folder.path(), &words(&device, &image, "--dry-run"));
+    let output = run(folder.path(), &args(&device, &image, "--dry-run"));
     let printed = stdout(&output);
     assert_eq!(code(&output), 0, "{}", stderr(&output));
     for part in [
@@ -51,10 +51,10 @@ fn a_drive_is_named_exactly_before_it_is_erased() {
     ] {
         assert!(printed.contains(part), "{part}: {printed}");
     }
-    let output = run(folder.path(), &words(&device, &image, "--dry-run --format json"));
+    let output = run(folder.path(), &args(&device, &image, "--dry-run --format json"));
     let value: serde_json::Value = serde_json::from_str(&stdout(&output)).unwrap();
     assert_eq!(value["drives"][0]["device"], format!("{device}p1"));
-    assert_eq!(bench.hashes(), before);
+    assert_eq!(fixture.hashes(), before);
     assert!(!Path::new(&format!("{device}p1")).exists());
 }
 
@@ -63,8 +63,8 @@ fn requests_that_are_invalid_for_a_drive_are_refused_before_it_is_touched() {
     if let Some(why) = skip_reason() {
         return println!("skipped: {why}");
     }
-    let (folder, mut bench) = (tempfile::tempdir().unwrap(), Bench::new());
-    let (device, image) = bench.device(64);
+    let (folder, mut fixture) = (tempfile::tempdir().unwrap(), LoopDevices::new());
+    let (device, image) = fixture.device(64);
     for (more, part) in [
         ("--fs xfs", "too small for xfs"),
         ("--fs ext5", "'ext"),
@@ -75,26 +75,26 @@ fn requests_that_are_invalid_for_a_drive_are_refused_before_it_is_touched() {
         ("--jobs 2", "trials would share the drive"),
         ("--set files=100000 --set size=64K", "writes"),
     ] {
-        let words = words(&device, &image, "");
+        let args = args(&device, &image, "");
         let mut program = fsdyno(folder.path());
-        program.args(words.split_whitespace());
+        program.args(args.split_whitespace());
         program.args(more.split_whitespace().map(|word| word.replace('/', " ")));
         let output = program.output().unwrap();
         assert_eq!(code(&output), 2, "{more}: {}", stderr(&output));
         assert!(stderr(&output).contains(part), "{more}: {}", stderr(&output));
     }
     tool("mke2fs", &["-q", "-F", "-t", "ext2", &device]);
-    let signed = bench.hashes();
-    let output = run(folder.path(), &words(&device, &image, ""));
+    let signed = fixture.hashes();
+    let output = run(folder.path(), &args(&device, &image, ""));
     assert_eq!(code(&output), 2);
     assert!(stderr(&output).contains("not fsdyno's: ext2"), "{}", stderr(&output));
-    assert_eq!(bench.hashes(), signed);
+    assert_eq!(fixture.hashes(), signed);
     put(&device, 0, &[0; 64 << 10]);
     // The same command without the required privileges.
     let program = env!("CARGO_BIN_EXE_fsdyno");
     let mut unprivileged = command("setpriv", &["--reuid", "65534", "--clear-groups", program]);
     let output =
-        unprivileged.args(words(&device, &image, "--out /tmp/x").split_whitespace()).output();
+        unprivileged.args(args(&device, &image, "--out /tmp/x").split_whitespace()).output();
     let output = output.unwrap();
     assert_eq!(code(&output), 3, "{}", stderr(&output));
     assert!(stderr(&output).contains("sudo"), "{}", stderr(&output));
@@ -105,14 +105,14 @@ fn a_run_formats_checks_and_releases_its_drive() {
     if let Some(why) = skip_reason() {
         return println!("skipped: {why}");
     }
-    let (folder, mut bench) = (tempfile::tempdir().unwrap(), Bench::new());
-    let (device, image) = bench.device(160);
-    let words = words(
+    let (folder, mut fixture) = (tempfile::tempdir().unwrap(), LoopDevices::new());
+    let (device, image) = fixture.device(160);
+    let args = args(
         &device,
         &image,
         "--fs ext4 --fs btrfs --fs ext2 --repeat 2 --out results --set files=200",
     );
-    let output = run(folder.path(), &words);
+    let output = run(folder.path(), &args);
     assert_eq!(code(&output), 0, "{}", stderr(&output));
     let text = std::fs::read_to_string(folder.path().join("results/trials.ndjson")).unwrap();
     let trials: Vec<serde_json::Value> =
@@ -132,7 +132,7 @@ fn a_run_formats_checks_and_releases_its_drive() {
     let mounts = std::fs::read_to_string("/proc/self/mountinfo").unwrap();
     assert!(!mounts.contains(&device), "{mounts}");
     // All trials are stored; the same command has nothing left to do.
-    let output = run(folder.path(), &words);
+    let output = run(folder.path(), &args);
     assert_eq!((code(&output), lines(&folder.path().join("results"))), (0, 6));
 }
 
@@ -142,9 +142,9 @@ fn a_killed_run_leaves_no_mount_and_the_next_one_uses_the_drive_again() {
         return println!("skipped: {why}");
     }
     let _cleaning = CLEANING.lock().unwrap_or_else(PoisonError::into_inner);
-    let (folder, mut bench) = (tempfile::tempdir().unwrap(), Bench::new());
-    let (device, image) = bench.device(64);
-    let long = words(&device, &image, "--set files=10000 --repeat 50 --out killed");
+    let (folder, mut fixture) = (tempfile::tempdir().unwrap(), LoopDevices::new());
+    let (device, image) = fixture.device(64);
+    let long = args(&device, &image, "--set files=10000 --repeat 50 --out killed");
     for _ in 0..3 {
         let mut child = fsdyno(folder.path()).args(long.split_whitespace()).spawn().unwrap();
         let killed = folder.path().join("killed");
@@ -159,7 +159,7 @@ fn a_killed_run_leaves_no_mount_and_the_next_one_uses_the_drive_again() {
         };
         wait_until("the release of the drive", free);
     }
-    let output = run(folder.path(), &words(&device, &image, "--set files=200 --out whole"));
+    let output = run(folder.path(), &args(&device, &image, "--set files=200 --out whole"));
     assert_eq!(code(&output), 0, "{}", stderr(&output));
     assert!(!Path::new(&format!("{device}p1")).exists());
 }
@@ -170,10 +170,10 @@ fn foreign_content_on_a_partition_of_a_killed_run_is_named_and_kept() {
         return println!("skipped: {why}");
     }
     let _cleaning = CLEANING.lock().unwrap_or_else(PoisonError::into_inner);
-    let (folder, mut bench) = (tempfile::tempdir().unwrap(), Bench::new());
-    let (device, image) = bench.device(64);
+    let (folder, mut fixture) = (tempfile::tempdir().unwrap(), LoopDevices::new());
+    let (device, image) = fixture.device(64);
     let part = format!("{device}p1");
-    let killed = words(&device, &image, "--set files=10000 --repeat 50 --out killed");
+    let killed = args(&device, &image, "--set files=10000 --repeat 50 --out killed");
     let mut child = fsdyno(folder.path()).args(killed.split_whitespace()).spawn().unwrap();
     wait_until("a trial", || lines(&folder.path().join("killed")) > 0);
     child.kill().unwrap();
@@ -181,7 +181,7 @@ fn foreign_content_on_a_partition_of_a_killed_run_is_named_and_kept() {
     let free = || fsdyno_media::block::check_drive(Path::new(&device), image.to_str()).is_ok();
     wait_until("the release of the drive", free);
     tool("mke2fs", &["-q", "-F", "-t", "ext4", "-L", "thesis", &part]);
-    let before = bench.hashes();
+    let before = fixture.hashes();
     let doctor = || run(folder.path(), "doctor --clean");
     for _ in 0..2 {
         let cleaned = doctor();
@@ -191,7 +191,7 @@ fn foreign_content_on_a_partition_of_a_killed_run_is_named_and_kept() {
         {
             assert!(stderr(&cleaned).contains(expected), "{expected}: {}", stderr(&cleaned));
         }
-        assert!(Path::new(&part).exists() && bench.hashes() == before);
+        assert!(Path::new(&part).exists() && fixture.hashes() == before);
     }
     tool("wipefs", &["--quiet", "--all", &part]);
     let cleaned = doctor();
@@ -205,13 +205,13 @@ fn a_report_is_not_written_over_a_drive() {
     if let Some(why) = skip_reason() {
         return println!("skipped: {why}");
     }
-    let (folder, mut bench) = (tempfile::tempdir().unwrap(), Bench::new());
-    let (device, _) = bench.device(24);
+    let (folder, mut fixture) = (tempfile::tempdir().unwrap(), LoopDevices::new());
+    let (device, _) = fixture.device(24);
     let output = run(folder.path(), "run dirops --set files=10 --on . --out results");
     assert_eq!(code(&output), 0, "{}", stderr(&output));
-    let before = bench.hashes();
+    let before = fixture.hashes();
     let output = run(folder.path(), &format!("report results --html {device}"));
     assert_eq!(code(&output), 2);
     assert!(stderr(&output).contains("it is a block device"), "{}", stderr(&output));
-    assert_eq!(bench.hashes(), before);
+    assert_eq!(fixture.hashes(), before);
 }

@@ -1,15 +1,15 @@
 //! Result folders of another user, and on a full disk.
 #![allow(clippy::unwrap_used, reason = "a test panics if a result is not as expected")]
 
-#[path = "../../media/tests/bench/mod.rs"]
-mod bench;
 mod common;
+#[path = "../../media/tests/fixture/mod.rs"]
+mod fixture;
 
 use std::os::unix::fs::{chown, symlink};
 use std::path::Path;
 
-use bench::{Bench, skip_reason, tool};
 use common::{STUDY, code, lines, run, stderr};
+use fixture::{LoopDevices, skip_reason, tool};
 
 const WORK: &str = "run dirops --set files=5 --on .";
 
@@ -40,13 +40,13 @@ fn root_follows_no_link_of_another_user_out_of_a_result_folder() {
     let names = ["trials.ndjson", "series.ndjson", "report.html", "schedule.json"];
     for (name, target) in names.into_iter().flat_map(|name| [(name, &precious), (name, &new)]) {
         let trap = trap(base.path(), name, target);
-        for words in [
+        for args in [
             format!("{WORK} --out {}", trap.display()),
             format!("{WORK} --dry-run --out {}", trap.display()),
         ] {
-            let output = run(base.path(), &words);
+            let output = run(base.path(), &args);
             let message = stderr(&output);
-            assert_eq!(code(&output), 2, "{words}: {message}");
+            assert_eq!(code(&output), 2, "{args}: {message}");
             assert!(
                 message.contains(&format!("'{name}' is a link under the control of user {OTHER}")),
                 "{message}"
@@ -71,7 +71,7 @@ fn root_writes_no_page_chart_or_archive_through_a_link_of_another_user() {
     let page = trap(base.path(), "page.html", &base.path().join("new"));
     let folder = trap(base.path(), "folder", &precious);
     let (page, folder) = (page.join("page.html"), folder.join("folder"));
-    for words in [
+    for args in [
         format!("report r --html {}", page.display()),
         format!("report r --html {}/page.html", folder.display()),
         format!("report r --charts {}", folder.display()),
@@ -80,10 +80,10 @@ fn root_writes_no_page_chart_or_archive_through_a_link_of_another_user() {
         format!("study ./my-study.toml --out {}/s", folder.display()),
         format!("crash dirops --fs ext4 --out {}/s --dry-run", folder.display()),
     ] {
-        let output = run(base.path(), &words);
+        let output = run(base.path(), &args);
         let message = stderr(&output);
-        assert_eq!(code(&output), 2, "{words}: {message}");
-        assert!(message.contains("under the control of user 65534"), "{words}: {message}");
+        assert_eq!(code(&output), 2, "{args}: {message}");
+        assert!(message.contains("under the control of user 65534"), "{args}: {message}");
     }
     assert_eq!(std::fs::read_dir(&precious).unwrap().count(), 0);
     assert!(!base.path().join("new").exists());
@@ -98,12 +98,12 @@ fn a_disk_that_fills_up_ends_a_run_with_code_4_and_the_stored_records_are_comple
     if let Some(why) = skip_reason() {
         return println!("skipped: {why}");
     }
-    let (base, mut bench) = (tempfile::tempdir().unwrap(), Bench::new());
-    let out = bench.folder("out");
+    let (base, mut fixture) = (tempfile::tempdir().unwrap(), LoopDevices::new());
+    let out = fixture.folder("out");
     let path = out.display().to_string();
     tool("mount", &["-t", "tmpfs", "-o", "size=64k", "none", &path]);
     let mounted = path.clone();
-    bench.undo(move || bench::quiet("umount", &[&mounted]));
+    fixture.undo(move || fixture::quiet("umount", &[&mounted]));
     let output = run(base.path(), &format!("{WORK} --repeat 24 --out {path}/r"));
     assert_eq!(code(&output), 4, "{}", stderr(&output));
     assert!(stderr(&output).contains("No space left on device"), "{}", stderr(&output));

@@ -11,8 +11,8 @@ use std::process::{Child, Stdio};
 use common::{code, fsdyno, lines, ours, run, stderr, stdout, wait_until};
 use rustix::process::{Pid, Signal, kill_process};
 
-/// Creates a folder that has a file of the user.
-fn place() -> tempfile::TempDir {
+/// Creates a folder that contains a file of the user's.
+fn user_folder() -> tempfile::TempDir {
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("mine"), "the user's").unwrap();
     folder
@@ -23,9 +23,9 @@ fn only_mine(folder: &Path) -> bool {
     names.len() == 1 && std::fs::read_to_string(folder.join("mine")).unwrap() == "the user's"
 }
 
-fn start(folder: &Path, words: &str) -> Child {
+fn start(folder: &Path, args: &str) -> Child {
     fsdyno(folder)
-        .args(words.split_whitespace())
+        .args(args.split_whitespace())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .spawn()
@@ -38,17 +38,17 @@ fn signal(child: &Child, signal: Signal) {
 
 #[test]
 fn a_thousand_files_are_made_verified_and_removed() {
-    let (place, out) = (place(), tempfile::tempdir().unwrap());
-    let words = format!(
+    let (target, out) = (user_folder(), tempfile::tempdir().unwrap());
+    let args = format!(
         "run dirops --set files=1000 --repeat 2 --on {} --out {}/r",
-        place.path().display(),
+        target.path().display(),
         out.path().display()
     );
-    let output = run(out.path(), &words);
+    let output = run(out.path(), &args);
     assert_eq!(code(&output), 0, "{}", stderr(&output));
     assert!(stdout(&output).contains("create"), "{}", stdout(&output));
     assert!(stderr(&output).contains("report.html"), "{}", stderr(&output));
-    assert!(only_mine(place.path()));
+    assert!(only_mine(target.path()));
     let records = run(out.path(), "report r --format json");
     let trials: serde_json::Value = serde_json::from_slice(&records.stdout).unwrap();
     assert_eq!(trials.as_array().unwrap().len(), 2);
@@ -63,11 +63,11 @@ fn a_thousand_files_are_made_verified_and_removed() {
 }
 
 #[test]
-fn phases_back_to_back_are_neither_synced_nor_verified_in_between() {
-    let folder = place();
-    let words = "run postmark --on . --set gap=back-to-back --set number=50 \
+fn back_to_back_phases_are_neither_synced_nor_verified_in_between() {
+    let folder = user_folder();
+    let args = "run postmark --on . --set gap=back-to-back --set number=50 \
                  --set transactions=100 --format json";
-    let done = run(folder.path(), words);
+    let done = run(folder.path(), args);
     assert_eq!(code(&done), 0, "{}", stderr(&done));
     let trials: serde_json::Value = serde_json::from_slice(&done.stdout).unwrap();
     let trial = &trials[0];
@@ -76,26 +76,26 @@ fn phases_back_to_back_are_neither_synced_nor_verified_in_between() {
     assert_eq!(synced, [false, false, true], "create, transactions, delete");
     assert_eq!(phases[1]["unit"], "transactions");
     let notes = trial["conditions"]["notes"].to_string();
-    assert!(notes.contains("phase transactions follows phase create back to back"), "{notes}");
+    assert!(notes.contains("phase transactions follows phase create immediately"), "{notes}");
 }
 
 #[test]
-fn a_finished_trial_is_not_run_again_and_a_torn_line_is_cut() {
-    let (place, out) = (place(), tempfile::tempdir().unwrap());
-    let words = |repeat: u32| {
+fn a_finished_trial_is_not_run_again_and_an_incomplete_line_is_discarded() {
+    let (target, out) = (user_folder(), tempfile::tempdir().unwrap());
+    let args = |repeat: u32| {
         format!(
             "run dirops --set files=50 --repeat {repeat} --on {} --out r",
-            place.path().display()
+            target.path().display()
         )
     };
-    assert_eq!(code(&run(out.path(), &words(2))), 0);
+    assert_eq!(code(&run(out.path(), &args(2))), 0);
     let file = out.path().join("r/trials.ndjson");
     let first = std::fs::read_to_string(&file).unwrap();
     std::fs::write(&file, format!("{first}{{\"schema\":2,\"tri")).unwrap();
-    let output = run(out.path(), &words(3));
+    let output = run(out.path(), &args(3));
     assert_eq!(code(&output), 0, "{}", stderr(&output));
     assert!(stderr(&output).contains("is incomplete after a crash"), "{}", stderr(&output));
-    assert!(stderr(&output).contains("2 of 3 trials are stored already"), "{}", stderr(&output));
+    assert!(stderr(&output).contains("2 of 3 trials already stored"), "{}", stderr(&output));
     let all = std::fs::read_to_string(&file).unwrap();
     assert!(all.starts_with(&first));
     assert_eq!(lines(&out.path().join("r")), 3);
@@ -103,38 +103,38 @@ fn a_finished_trial_is_not_run_again_and_a_torn_line_is_cut() {
 
 #[test]
 fn a_foreign_file_in_the_result_folder_is_not_changed() {
-    let (place, out) = (place(), tempfile::tempdir().unwrap());
+    let (target, out) = (user_folder(), tempfile::tempdir().unwrap());
     let file = out.path().join("r/trials.ndjson");
     std::fs::create_dir(out.path().join("r")).unwrap();
     std::fs::write(&file, "{\"mine\": [1,2,3]}").unwrap();
-    let words = format!("run dirops --set files=50 --on {} --out r", place.path().display());
-    let output = run(out.path(), &words);
+    let args = format!("run dirops --set files=50 --on {} --out r", target.path().display());
+    let output = run(out.path(), &args);
     assert_eq!(code(&output), 2, "{}", stderr(&output));
     assert_eq!(std::fs::read_to_string(&file).unwrap(), "{\"mine\": [1,2,3]}");
 }
 
 #[test]
 fn trials_of_another_kernel_are_not_shown_as_those_of_this_one() {
-    let (place, out) = (place(), tempfile::tempdir().unwrap());
-    let words = format!("run dirops --set files=50 --on {} --out r", place.path().display());
-    assert_eq!(code(&run(out.path(), &words)), 0);
+    let (target, out) = (user_folder(), tempfile::tempdir().unwrap());
+    let args = format!("run dirops --set files=50 --on {} --out r", target.path().display());
+    assert_eq!(code(&run(out.path(), &args)), 0);
     let file = out.path().join("r/trials.ndjson");
     let text = std::fs::read_to_string(&file).unwrap();
     std::fs::write(&file, text.replace("\"kernel\":\"", "\"kernel\":\"2.4.18 ")).unwrap();
-    let output = run(out.path(), &words);
+    let output = run(out.path(), &args);
     assert_eq!(code(&output), 2, "{}", stderr(&output));
     assert!(stderr(&output).contains("with the kernel '2.4.18 "), "{}", stderr(&output));
     assert_eq!(lines(&out.path().join("r")), 1);
 }
 
 #[test]
-fn a_folder_whose_name_is_not_utf_8_stops_no_report_and_no_ctrl_c() {
+fn reports_and_ctrl_c_work_in_a_folder_whose_name_is_not_utf_8() {
     use std::os::unix::ffi::OsStrExt;
-    let (place, out) = (place(), tempfile::tempdir().unwrap());
+    let (target, out) = (user_folder(), tempfile::tempdir().unwrap());
     let results = out.path().join(std::ffi::OsStr::from_bytes(b"r\xff"));
     let child = fsdyno(out.path())
         .args(["run", "dirops", "--set", "files=300", "--repeat", "9000", "--on"])
-        .args([place.path(), Path::new("--out"), &results])
+        .args([target.path(), Path::new("--out"), &results])
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .spawn()
@@ -149,15 +149,15 @@ fn a_folder_whose_name_is_not_utf_8_stops_no_report_and_no_ctrl_c() {
 #[test]
 fn ctrl_c_keeps_finished_trials_removes_the_rest_and_the_run_can_be_resumed() {
     for sent in [Signal::INT, Signal::TERM] {
-        let (place, out) = (place(), tempfile::tempdir().unwrap());
-        let words = |repeat: u32| {
+        let (target, out) = (user_folder(), tempfile::tempdir().unwrap());
+        let args = |repeat: u32| {
             format!(
                 "run dirops --set files=300 --repeat {repeat} --on {} --out r",
-                place.path().display()
+                target.path().display()
             )
         };
         let results = out.path().join("r");
-        let child = start(out.path(), &words(9000));
+        let child = start(out.path(), &args(9000));
         wait_until("the second trial", || lines(&results) >= 2);
         signal(&child, sent);
         let output = child.wait_with_output().unwrap();
@@ -166,23 +166,23 @@ fn ctrl_c_keeps_finished_trials_removes_the_rest_and_the_run_can_be_resumed() {
         assert!(message.contains("resume with:") && message.contains("--out r"), "{message}");
         assert!(results.join("report.html").exists());
         assert!(stdout(&output).contains("create"));
-        assert!(only_mine(place.path()));
+        assert!(only_mine(target.path()));
         let stored = lines(&results);
-        let again = run(out.path(), &words(2));
+        let again = run(out.path(), &args(2));
         assert_eq!(code(&again), 0, "{}", stderr(&again));
         assert_eq!(lines(&results), stored);
     }
 }
 
 #[test]
-fn trials_of_another_experiment_are_mixed_only_on_request_and_those_of_another_clock_never() {
-    let (place, out) = (place(), tempfile::tempdir().unwrap());
-    let on = place.path().display();
+fn trials_of_another_plan_are_mixed_only_with_mix_and_never_across_clocks() {
+    let (target, out) = (user_folder(), tempfile::tempdir().unwrap());
+    let on = target.path().display();
     let first = run(out.path(), &format!("run dirops --set files=10 --on {on} --out r"));
     assert_eq!(code(&first), 0, "{}", stderr(&first));
-    let words = format!("run dirops --set files=20 --on {on} --out r");
-    for words in [words.clone(), format!("{words} --dry-run")] {
-        let other = run(out.path(), &words);
+    let args = format!("run dirops --set files=20 --on {on} --out r");
+    for args in [args.clone(), format!("{args} --dry-run")] {
+        let other = run(out.path(), &args);
         let message = stderr(&other);
         assert_eq!(code(&other), 2, "{message}");
         assert!(message.contains("holds 1 trial that this command does not request"), "{message}");
@@ -192,7 +192,7 @@ fn trials_of_another_experiment_are_mixed_only_on_request_and_those_of_another_c
         );
     }
     assert_eq!(lines(&out.path().join("r")), 1);
-    let other = run(out.path(), &format!("{words} --mix"));
+    let other = run(out.path(), &format!("{args} --mix"));
     assert_eq!(code(&other), 0, "{}", stderr(&other));
     assert!(stderr(&other).contains("the report includes them"), "{}", stderr(&other));
     let model = run(out.path(), "run dirops --on model --size 64M --set files=10 --out r");
@@ -204,58 +204,58 @@ fn trials_of_another_experiment_are_mixed_only_on_request_and_those_of_another_c
 
 #[test]
 fn leftovers_of_a_killed_run_are_named_and_removed_only_on_request() {
-    let (place, out) = (place(), tempfile::tempdir().unwrap());
-    let on = place.path().display().to_string();
+    let (target, out) = (user_folder(), tempfile::tempdir().unwrap());
+    let on = target.path().display().to_string();
     let mut child = start(
         out.path(),
         &format!("run dirops --set files=500000 --on {on} --out r --verify names"),
     );
     let has_begun = || {
-        ours(place.path()).first().is_some_and(|path| {
+        ours(target.path()).first().is_some_and(|path| {
             std::fs::read_dir(path.join("root")).is_ok_and(|mut entries| entries.next().is_some())
         })
     };
     wait_until("the first file", has_begun);
     signal(&child, Signal::KILL);
     child.wait().unwrap();
-    let left = ours(place.path());
-    assert_eq!(left.len(), 1);
-    // The kernel kills the agent with its parent; until it is gone the directory may still grow.
-    wait_until("the end of the agent", || {
+    let leftovers = ours(target.path());
+    assert_eq!(leftovers.len(), 1);
+    // The kernel kills the agent when its parent dies; until the agent is gone, the directory may still grow.
+    wait_until("the agent to end", || {
         !stderr(&run(out.path(), &format!("doctor --clean {on}"))).contains("is not removed")
-            && ours(place.path()).is_empty()
+            && ours(target.path()).is_empty()
     });
-    assert!(only_mine(place.path()));
+    assert!(only_mine(target.path()));
 }
 
 #[test]
 fn a_run_that_finds_leftovers_reports_how_to_remove_them_and_keeps_them() {
-    let (place, out) = (place(), tempfile::tempdir().unwrap());
+    let (target, out) = (user_folder(), tempfile::tempdir().unwrap());
     // This pid is above the kernel's limit, so no such process exists.
-    let left = place.path().join(".fsdyno-4194305-0123456789abcdef");
-    std::fs::create_dir_all(left.join("root")).unwrap();
+    let leftover = target.path().join(".fsdyno-4194305-0123456789abcdef");
+    std::fs::create_dir_all(leftover.join("root")).unwrap();
     let marker = "fsdyno works here; made and removed by it\npid 4194305\nboot none\nstarted 1\n";
-    std::fs::write(left.join("fsdyno.marker"), marker).unwrap();
-    let on = place.path().display();
+    std::fs::write(leftover.join("fsdyno.marker"), marker).unwrap();
+    let on = target.path().display();
     let output = run(out.path(), &format!("run dirops --set files=20 --on {on} --out r"));
     assert_eq!(code(&output), 0, "{}", stderr(&output));
     assert!(stderr(&output).contains("fsdyno doctor --clean"), "{}", stderr(&output));
-    assert!(left.exists());
+    assert!(leftover.exists());
     assert_eq!(code(&run(out.path(), &format!("doctor --clean {on}"))), 0);
-    assert!(only_mine(place.path()));
+    assert!(only_mine(target.path()));
 }
 
 #[test]
-fn a_broken_pipe_is_no_error() {
+fn a_broken_pipe_is_not_an_error() {
     let folder = tempfile::tempdir().unwrap();
-    for words in ["show workload tarball", "list filesystems", "--help", "show disk hdd-7200"] {
-        let mut child = start(folder.path(), words);
+    for args in ["show workload tarball", "list filesystems", "--help", "show disk hdd-7200"] {
+        let mut child = start(folder.path(), args);
         drop(child.stdout.take());
         let mut message = String::new();
         child.stderr.take().unwrap().read_to_string(&mut message).unwrap();
         let status = child.wait().unwrap();
-        assert_eq!(status.code(), Some(0), "fsdyno {words}: {message}");
-        assert_eq!(message, "", "fsdyno {words}");
+        assert_eq!(status.code(), Some(0), "fsdyno {args}: {message}");
+        assert_eq!(message, "", "fsdyno {args}");
     }
 }
 
@@ -269,10 +269,10 @@ fn output_that_cannot_be_written_is_an_error() {
 }
 
 #[test]
-fn a_closed_stderr_stops_nothing() {
-    let (place, out) = (place(), tempfile::tempdir().unwrap());
-    let words = format!("run dirops --set files=20 --on {} --out r", place.path().display());
-    let mut child = start(out.path(), &words);
+fn a_run_continues_if_stderr_is_closed() {
+    let (target, out) = (user_folder(), tempfile::tempdir().unwrap());
+    let args = format!("run dirops --set files=20 --on {} --out r", target.path().display());
+    let mut child = start(out.path(), &args);
     drop(child.stderr.take());
     let output = child.wait_with_output().unwrap();
     assert_eq!(code(&output), 0);
@@ -281,21 +281,21 @@ fn a_closed_stderr_stops_nothing() {
 
 #[test]
 fn two_trials_run_at_the_same_time_in_their_own_directories() {
-    let (place, out) = (place(), tempfile::tempdir().unwrap());
-    let words = format!(
+    let (target, out) = (user_folder(), tempfile::tempdir().unwrap());
+    let args = format!(
         "run dirops tarball --set dirops.files=100 --set tarball.files=200 --repeat 3 --jobs 2 \
          --on {} --out r --format csv",
-        place.path().display()
+        target.path().display()
     );
-    let output = run(out.path(), &words);
+    let output = run(out.path(), &args);
     assert_eq!(code(&output), 0, "{}", stderr(&output));
     assert_eq!(lines(&out.path().join("r")), 6);
-    assert!(only_mine(place.path()));
+    assert!(only_mine(target.path()));
 }
 
 #[test]
-fn an_archive_of_the_user_is_extracted_verified_and_removed_from_any_folder() {
-    let (place, out) = (place(), tempfile::tempdir().unwrap());
+fn a_tar_file_given_by_the_user_is_extracted_verified_and_removed_from_any_folder() {
+    let (target, out) = (user_folder(), tempfile::tempdir().unwrap());
     let tree = out.path().join("tree/sub");
     std::fs::create_dir_all(&tree).unwrap();
     std::fs::write(tree.join("a"), vec![b'x'; 70_000]).unwrap();
@@ -308,15 +308,15 @@ fn an_archive_of_the_user_is_extracted_verified_and_removed_from_any_folder() {
         println!("skipped: tar and gzip are needed");
         return;
     }
-    let words = |archive: &str| {
-        format!("run tarball --on {} --set archive={archive} --out r", place.path().display())
+    let args = |archive: &str| {
+        format!("run tarball --on {} --set archive={archive} --out r", target.path().display())
     };
-    let output = run(out.path(), &words("x.tar.gz"));
+    let output = run(out.path(), &args("x.tar.gz"));
     assert_eq!(code(&output), 0, "{}", stderr(&output));
-    assert!(only_mine(place.path()));
-    // The same bytes under another name and without compression are the same work.
-    let again = run(out.path(), &words("else/y"));
-    assert!(stderr(&again).contains("1 of 1 trial is stored already"), "{}", stderr(&again));
+    assert!(only_mine(target.path()));
+    // The same bytes under another name and without compression are the same workload.
+    let again = run(out.path(), &args("else/y"));
+    assert!(stderr(&again).contains("1 of 1 trials already stored"), "{}", stderr(&again));
     let records = run(out.path(), "report r --format json");
     let trials: serde_json::Value = serde_json::from_slice(&records.stdout).unwrap();
     let trial = &trials[0];
@@ -329,7 +329,7 @@ fn an_archive_of_the_user_is_extracted_verified_and_removed_from_any_folder() {
     assert_eq!(workload["params"]["archive"], archive, "the command to repeat it needs the path");
     assert_eq!(workload["params"]["files"], serde_json::Value::Null);
     assert_eq!(workload["input"]["parameter"], "archive");
-    // A folder is packed first.
-    let output = run(out.path(), &words("tree").replace("--out r", "--out f"));
+    // A folder given as `archive` is packed into a tar file before the run.
+    let output = run(out.path(), &args("tree").replace("--out r", "--out f"));
     assert_eq!(code(&output), 0, "{}", stderr(&output));
 }

@@ -1,5 +1,5 @@
-//! SIGKILL at random moments: no mount, loop, process or folder is left, and no file that is not
-//! fsdyno's has changed. A dozen kills here; 200 with FSDYNO_TEST=full.
+//! SIGKILL at random moments: no mount, loop device, process or folder is left, and only fsdyno's own
+//! files have changed. 12 kills; 200 with FSDYNO_TEST=full.
 
 #![allow(clippy::unwrap_used, reason = "a test panics if a result is not as expected")]
 
@@ -21,18 +21,18 @@ use fsdyno_record::seed::{SplitMix64, stream};
 /// The processes to kill.
 const VICTIMS: [&str; 3] = ["the process alone", "its process group", "all processes at once"];
 
-/// Folders for all paths that fsdyno uses, each with files of the user.
-struct Scene {
+/// Folders for all paths that fsdyno uses, each with some user files.
+struct Sandbox {
     base: tempfile::TempDir,
     before: BTreeMap<PathBuf, (Vec<u8>, i64, u32)>,
     token: String,
     random: SplitMix64,
 }
 
-impl Scene {
-    fn new(name: &str) -> Scene {
+impl Sandbox {
+    fn new(name: &str) -> Sandbox {
         let base = tempfile::tempdir().unwrap();
-        for folder in ["place/deep", "out", "tmp", "home"] {
+        for folder in ["target/deep", "out", "tmp", "home"] {
             let folder = base.path().join(folder);
             std::fs::create_dir_all(&folder).unwrap();
             std::fs::write(folder.join("thesis"), format!("years of work {name}")).unwrap();
@@ -40,7 +40,7 @@ impl Scene {
         }
         let token = format!("FSDYNO_TEST_{}_{name}", std::process::id());
         let before = tree(base.path());
-        Scene { base, before, token, random: stream(1, name) }
+        Sandbox { base, before, token, random: stream(1, name) }
     }
 
     fn path(&self, name: &str) -> PathBuf {
@@ -48,12 +48,12 @@ impl Scene {
     }
 
     /// Starts a long run.
-    fn start(&self, words: &[&str]) -> Child {
+    fn start(&self, args: &[&str]) -> Child {
         Command::new(PROGRAM)
             .current_dir(self.path("home"))
             .args(["run", "dirops", "--repeat", "5000", "--out"])
             .arg(self.path("out/r"))
-            .args(words)
+            .args(args)
             .env("HOME", self.path("home"))
             .env("TMPDIR", self.path("tmp"))
             .env("XDG_CACHE_HOME", fsdyno_lab::Cache::of_user().unwrap().path().parent().unwrap())
@@ -68,23 +68,23 @@ impl Scene {
 
     /// Starts a run, kills it at a random moment within this number of milliseconds, and waits until its processes and
     /// loop devices are gone. Returns a description of the kill.
-    fn kill(&mut self, words: &[&str], within: u64) -> String {
-        let mut child = self.start(words);
+    fn kill(&mut self, args: &[&str], within: u64) -> String {
+        let mut child = self.start(args);
         let (moment, victim) = (self.random.below(within), self.random.below(3) as usize);
         std::thread::sleep(Duration::from_millis(moment));
         let pid = child.id() as i32;
         match victim {
-            0 => signal(pid),
-            1 => signal(-pid),
-            _ => self.processes().into_iter().for_each(signal),
+            0 => kill(pid),
+            1 => kill(-pid),
+            _ => self.processes().into_iter().for_each(kill),
         }
         child.wait().unwrap();
-        let description = format!("{words:?}: {} killed after {moment} ms", VICTIMS[victim]);
-        wait_until(&format!("the end of all processes ({description})"), || {
+        let description = format!("{args:?}: {} killed after {moment} ms", VICTIMS[victim]);
+        wait_until(&format!("all processes to exit ({description})"), || {
             self.processes().is_empty()
         });
-        // The kernel takes a namespace down a moment after its last process.
-        wait_until(&format!("the end of the loops ({description})"), || {
+        // The kernel removes a namespace a moment after its last process has exited.
+        wait_until(&format!("the loop devices to be detached ({description})"), || {
             loops::marked().iter().all(|left| left.mark.pid != pid)
         });
         description
@@ -117,13 +117,13 @@ impl Scene {
 /// `doctor --clean` cleans the whole machine, so tests that leave something wait for those that clean.
 static CLEANING: Mutex<()> = Mutex::new(());
 
-fn doctor_cleans(folder: &Path) -> std::process::Output {
+fn run_doctor_clean(folder: &Path) -> std::process::Output {
     Command::new(PROGRAM).args(["doctor", "--clean"]).arg(folder).output().unwrap()
 }
 
 /// Kills a process, which may already have ended.
-fn signal(pid: i32) {
-    // SAFETY: kill takes numbers, of a process that this test started or of its children.
+fn kill(pid: i32) {
+    // SAFETY: kill takes only integers; the PID is that of a process that this test started, or of its child.
     unsafe { libc::kill(pid, libc::SIGKILL) };
 }
 
@@ -148,8 +148,8 @@ fn tree(folder: &Path) -> BTreeMap<PathBuf, (Vec<u8>, i64, u32)> {
     found
 }
 
-/// The numbers of kills in normal and in full tests.
-fn times(few: usize, many: usize) -> usize {
+/// Returns the number of kills: `few` normally, `many` in a full test.
+fn rounds(few: usize, many: usize) -> usize {
     if full() { many } else { few }
 }
 
@@ -158,45 +158,45 @@ fn a_kill_leaves_nothing_of_a_run_on_a_loop() {
     if !can_mount() {
         return;
     }
-    let mut scene = Scene::new("loop");
+    let mut sandbox = Sandbox::new("loop");
     let media = [
         ["--on", "loop:384M", "--fs", "ext4"],
         ["--on", "loop:384M", "--fs", "xfs"],
         ["--on", "loop:384M", "--fs", "btrfs"],
         ["--on", "ram:384M", "--fs", "ext4 -J device={journal}"],
     ];
-    for round in 0..times(7, 100) {
-        let words = [&media[round % media.len()][..], &["--set", "files=5000"]].concat();
-        let description = scene.kill(&words, 1500);
-        scene.assert_unchanged(&description);
+    for round in 0..rounds(7, 100) {
+        let args = [&media[round % media.len()][..], &["--set", "files=5000"]].concat();
+        let description = sandbox.kill(&args, 1500);
+        sandbox.assert_unchanged(&description);
     }
 }
 
 #[test]
 fn a_kill_in_a_directory_leaves_one_marked_folder_that_doctor_removes() {
-    let mut scene = Scene::new("directory");
-    let place = scene.path("place");
-    for _ in 0..times(3, 40) {
-        let words = ["--on", place.to_str().unwrap(), "--set", "files=5000"];
-        let description = scene.kill(&words, 800);
-        assert!(ours(&place).len() <= 1, "{description}");
+    let mut sandbox = Sandbox::new("directory");
+    let target = sandbox.path("target");
+    for _ in 0..rounds(3, 40) {
+        let args = ["--on", target.to_str().unwrap(), "--set", "files=5000"];
+        let description = sandbox.kill(&args, 800);
+        assert!(ours(&target).len() <= 1, "{description}");
         let _alone = CLEANING.lock().unwrap_or_else(PoisonError::into_inner);
-        let output = doctor_cleans(&place);
+        let output = run_doctor_clean(&target);
         assert_eq!(code(&output), 0, "{description}: {}", stderr(&output));
-        scene.assert_unchanged(&description);
+        sandbox.assert_unchanged(&description);
     }
 }
 
 /// A foreign mount holds a loop device after the run.
 #[test]
-fn leftovers_of_a_kill_are_reported_and_removed_by_their_mark() {
+fn leftovers_of_a_kill_are_reported_identified_by_their_mark_and_removed() {
     if !can_mount() {
         return;
     }
     let _alone = CLEANING.lock().unwrap_or_else(PoisonError::into_inner);
-    let scene = Scene::new("left");
-    let words = ["--on", "loop:64M", "--fs", "ext4", "--set", "files=9000", "--set", "size=1"];
-    let mut child = scene.start(&words);
+    let sandbox = Sandbox::new("left");
+    let args = ["--on", "loop:64M", "--fs", "ext4", "--set", "files=9000", "--set", "size=1"];
+    let mut child = sandbox.start(&args);
     let pid = child.id() as i32;
     let ours = || loops::marked().into_iter().find(|left| left.mark.pid == pid);
     wait_until("a mount of the trial", || {
@@ -204,25 +204,25 @@ fn leftovers_of_a_kill_are_reported_and_removed_by_their_mark() {
             return false;
         };
         let mounts = |pid: &i32| std::fs::read_to_string(format!("/proc/{pid}/mountinfo"));
-        scene.processes().iter().any(|pid| mounts(pid).is_ok_and(|text| text.contains(&device)))
+        sandbox.processes().iter().any(|pid| mounts(pid).is_ok_and(|text| text.contains(&device)))
     });
-    let (at, left) = (tempfile::tempdir().unwrap(), ours().unwrap());
+    let (mount_point, leftover) = (tempfile::tempdir().unwrap(), ours().unwrap());
     let flags = rustix::mount::MountFlags::empty();
-    rustix::mount::mount(&left.path, at.path(), "ext4", flags, None).unwrap();
-    signal(pid);
+    rustix::mount::mount(&leftover.path, mount_point.path(), "ext4", flags, None).unwrap();
+    kill(pid);
     child.wait().unwrap();
-    wait_until("the end of all processes", || scene.processes().is_empty());
-    assert_eq!(ours().as_ref(), Some(&left), "the mount keeps the loop");
-    let place = scene.path("place");
-    let words = ["run", "dirops", "--set", "files=9", "--on", ".", "--out", "../out/r"];
-    let noted = Command::new(PROGRAM).args(words).current_dir(&place).output().unwrap();
+    wait_until("all processes to exit", || sandbox.processes().is_empty());
+    assert_eq!(ours().as_ref(), Some(&leftover), "the mount keeps the loop device attached");
+    let target = sandbox.path("target");
+    let args = ["run", "dirops", "--set", "files=9", "--on", ".", "--out", "../out/r"];
+    let noted = Command::new(PROGRAM).args(args).current_dir(&target).output().unwrap();
     assert!(stderr(&noted).contains("clean up with: fsdyno doctor --clean"), "{}", stderr(&noted));
-    let cleaned = doctor_cleans(&place);
+    let cleaned = run_doctor_clean(&target);
     assert_eq!(code(&cleaned), 0, "{}", stderr(&cleaned));
-    let mount = format!("removed the mount {}, of process {pid}", at.path().display());
+    let mount = format!("removed mount {}, left by process {pid}", mount_point.path().display());
     assert!(stderr(&cleaned).contains(&mount), "{}", stderr(&cleaned));
-    wait_until("the end of the loop", || ours().is_none());
-    scene.assert_unchanged("cleaning");
+    wait_until("the loop device to be detached", || ours().is_none());
+    sandbox.assert_unchanged("cleaning");
 }
 
 #[test]
@@ -230,9 +230,9 @@ fn a_kill_leaves_nothing_of_a_run_in_the_lab() {
     if !can_run_the_lab() {
         return;
     }
-    let mut scene = Scene::new("lab");
-    for _ in 0..times(2, 60) {
-        let description = scene.kill(&["--fs", "ext4", "--set", "files=5000"], 8000);
-        scene.assert_unchanged(&description);
+    let mut sandbox = Sandbox::new("lab");
+    for _ in 0..rounds(2, 60) {
+        let description = sandbox.kill(&["--fs", "ext4", "--set", "files=5000"], 8000);
+        sandbox.assert_unchanged(&description);
     }
 }

@@ -3,15 +3,15 @@
 
 #![allow(clippy::unwrap_used, reason = "a test panics if a result is not as expected")]
 
-#[path = "../../media/tests/bench/mod.rs"]
-mod bench;
 mod common;
+#[path = "../../media/tests/fixture/mod.rs"]
+mod fixture;
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use bench::{Bench, has, skip_reason, tool};
 use common::{code, fsdyno, ours, records, run, stderr, wait_until};
+use fixture::{LoopDevices, has, skip_reason, tool};
 
 /// A directory and the mount point that shows it through a FUSE daemon; unmounted when dropped.
 struct Mounted {
@@ -76,12 +76,12 @@ fn sftp_server(folder: &Path) -> Option<String> {
 
 /// Asserts that each workload succeeds and leaves nothing.
 fn runs_on(mounted: &Mounted) {
-    let words = format!(
+    let args = format!(
         "run dirops postmark --set dirops.files=30 --set postmark.number=30 --set postmark.transactions=50 --on {} --out {}",
         mounted.at().display(),
         mounted.out().display()
     );
-    let output = run(mounted.folder.path(), &words);
+    let output = run(mounted.folder.path(), &args);
     assert_eq!(code(&output), 0, "{}", stderr(&output));
     assert_eq!(std::fs::read_dir(mounted.source()).unwrap().count(), 0);
 }
@@ -109,9 +109,9 @@ fn a_run_over_sftp_leaves_nothing() {
 #[test]
 fn leftovers_of_a_killed_run_are_found_and_removed() {
     let Some(mounted) = Mounted::new("bindfs", &[]) else { return };
-    let words = "run dirops --set files=2000000 --out";
+    let args = "run dirops --set files=2000000 --out";
     let mut child = fsdyno(mounted.folder.path())
-        .args(words.split_whitespace())
+        .args(args.split_whitespace())
         .arg(mounted.out())
         .arg("--on")
         .arg(mounted.at())
@@ -123,9 +123,9 @@ fn leftovers_of_a_killed_run_are_found_and_removed() {
     wait_until("the run's directory", has_begun);
     child.kill().unwrap();
     child.wait().unwrap();
-    let words = format!("doctor --clean {}", mounted.at().display());
+    let args = format!("doctor --clean {}", mounted.at().display());
     wait_until("the cleaning", || {
-        let output = run(mounted.folder.path(), &words);
+        let output = run(mounted.folder.path(), &args);
         assert_eq!(code(&output), 0, "{}", stderr(&output));
         std::fs::read_dir(mounted.source()).unwrap().count() == 0
     });
@@ -134,8 +134,8 @@ fn leftovers_of_a_killed_run_are_found_and_removed() {
 /// Asserts that a trial in a directory has this device as its source, and that each phase has a durable time.
 fn assert_durable(directory: &Path, source: &str) {
     let out = tempfile::tempdir().unwrap();
-    let words = format!("run dirops --set files=300 --on {} --out r", directory.display());
-    let output = run(out.path(), &words);
+    let args = format!("run dirops --set files=300 --on {} --out r", directory.display());
+    let output = run(out.path(), &args);
     assert_eq!(code(&output), 0, "{}", stderr(&output));
     let trial = records(&out.path().join("r")).remove(0);
     let conditions = &trial["conditions"];
@@ -153,16 +153,16 @@ fn the_devices_of_a_btrfs_are_found_and_shown_to_be_flushed() {
     if let Some(why) = skip_reason().or((!has("mkfs.btrfs")).then_some("no mkfs.btrfs")) {
         return common::lab::skipped(why);
     }
-    let mut bench = Bench::new();
-    let (one, _) = bench.device(160);
+    let mut fixture = LoopDevices::new();
+    let (one, _) = fixture.device(160);
     tool("mkfs.btrfs", &["-q", &one]);
-    let at = bench.mount(&one, &[]);
+    let at = fixture.mount(&one, &[]);
     assert_durable(&at, &one);
     let subvolume = at.join("subvolume");
     tool("btrfs", &["-q", "subvolume", "create", &subvolume.to_string_lossy()]);
     assert_durable(&subvolume, &one);
-    let ((first, _), (second, _)) = (bench.device(160), bench.device(160));
+    let ((first, _), (second, _)) = (fixture.device(160), fixture.device(160));
     tool("mkfs.btrfs", &["-q", "-d", "raid1", "-m", "raid1", &first, &second]);
-    let at = bench.mount(&first, &[]);
+    let at = fixture.mount(&first, &[]);
     assert_durable(&at, &first);
 }

@@ -18,8 +18,8 @@ use rustix::process::{Pid, Signal, kill_process};
 #[test]
 fn ranks_share_a_directory_and_every_file_is_made_seen_and_removed() {
     let place = Place::new();
-    let words = place.words("dirops --set files=4003 --set stat=yes --threads 2 --repeat 2");
-    let outputs = wait(start(place.out.path(), 3, &words));
+    let args = place.args("dirops --set files=4003 --set stat=yes --threads 2 --repeat 2");
+    let outputs = wait(start(place.out.path(), 3, &args));
     assert_eq!(code(&outputs[0]), 0, "{}", stderr(&outputs[0]));
     assert!(outputs.iter().all(|output| output.status.success()));
     assert!(stdout(&outputs[0]).contains("skew"), "{}", stdout(&outputs[0]));
@@ -36,8 +36,8 @@ fn ranks_share_a_directory_and_every_file_is_made_seen_and_removed() {
 #[test]
 fn ranks_with_their_own_directories_work_on_those_of_others() {
     let place = Place::new();
-    let words = place.words("tarball --set files=200 --own --shift 1");
-    let outputs = wait(start(place.out.path(), 3, &words));
+    let args = place.args("tarball --set files=200 --own --shift 1");
+    let outputs = wait(start(place.out.path(), 3, &args));
     assert_eq!(code(&outputs[0]), 0, "{}", stderr(&outputs[0]));
     assert!(is_empty(place.on.path()));
     assert_eq!(place.rows().len(), 6);
@@ -57,8 +57,8 @@ fn sum_of(shown: &str, phase: &str, column: &str) -> u64 {
 #[test]
 fn after_a_stonewall_all_ranks_have_made_equally_many_files_and_every_count_agrees() {
     let place = Place::new();
-    let words = "dirops --set files=3000000 --set stat=yes --threads 2 --stonewall 0.2 --shift 1";
-    let outputs = wait(start(place.out.path(), 3, &place.words(words)));
+    let args = "dirops --set files=3000000 --set stat=yes --threads 2 --stonewall 0.2 --shift 1";
+    let outputs = wait(start(place.out.path(), 3, &place.args(args)));
     assert_eq!(code(&outputs[0]), 0, "{}", stderr(&outputs[0]));
     assert!(is_empty(place.on.path()));
     let shown = stdout(&run(place.out.path(), "show ranks r --format csv"));
@@ -80,7 +80,7 @@ fn after_a_stonewall_all_ranks_have_made_equally_many_files_and_every_count_agre
 
 #[test]
 fn a_stonewall_ends_a_phase_of_other_workloads_and_the_rest_works_on_what_was_done() {
-    for (words, unit, phase) in [
+    for (args, unit, phase) in [
         ("many-files --set widths=60/30/30 --threads 2 --shift 1", "files", 0),
         ("fdtree --own --set levels=3 --set files=100 --set size=1", "files", 1),
         ("tarball --own --shift 1 --set files=300000 --set order=random", "files", 0),
@@ -89,22 +89,22 @@ fn a_stonewall_ends_a_phase_of_other_workloads_and_the_rest_works_on_what_was_do
         ("churn --set files=500 --set parts=5 --set ops=3000000", "operations", 1),
     ] {
         let place = Place::new();
-        let words = format!("{words} --stonewall 0.1");
-        let outputs = wait(start(place.out.path(), 3, &place.words(&words)));
-        assert_eq!(code(&outputs[0]), 0, "{words}: {}", stderr(&outputs[0]));
+        let args = format!("{args} --stonewall 0.1");
+        let outputs = wait(start(place.out.path(), 3, &place.args(&args)));
+        assert_eq!(code(&outputs[0]), 0, "{args}: {}", stderr(&outputs[0]));
         assert!(is_empty(place.on.path()));
         let trial = common::records(&place.out.path().join("r")).remove(0);
         let wall = &trial["measured"]["ranks"]["phases"][phase]["stonewall"];
         let [items, all, fewest, most] =
             ["items", "all", "fewest", "most"].map(|key| wall[key].as_u64().unwrap());
-        let shares = if words.contains("--threads 2") { 6 } else { 3 };
-        assert_eq!(wall["unit"], unit, "{words}");
-        assert!(0 < fewest && fewest <= most && items <= all, "{words}: {wall}");
+        let shares = if args.contains("--threads 2") { 6 } else { 3 };
+        assert_eq!(wall["unit"], unit, "{args}");
+        assert!(0 < fewest && fewest <= most && items <= all, "{args}: {wall}");
         // Every share did the same amount of work.
-        assert_eq!(all, shares * most, "{words}: {wall}");
+        assert_eq!(all, shares * most, "{args}: {wall}");
         let limited = trial["measured"]["phases"].as_array().unwrap();
         let limited = limited.iter().map(|phase| !phase["limit_ns"].is_null());
-        assert!(limited.enumerate().all(|(at, limited)| limited == (at >= phase)), "{words}");
+        assert!(limited.enumerate().all(|(at, limited)| limited == (at >= phase)), "{args}");
     }
 }
 
@@ -115,7 +115,7 @@ fn a_phase_has_a_durable_time_or_a_note_gives_the_reason() {
     on.extend(tempfile::tempdir_in(memory));
     for on in on {
         let place = Place { on, out: tempfile::tempdir().unwrap() };
-        let outputs = wait(start(place.out.path(), 2, &place.words("dirops --set files=100")));
+        let outputs = wait(start(place.out.path(), 2, &place.args("dirops --set files=100")));
         assert_eq!(code(&outputs[0]), 0, "{}", stderr(&outputs[0]));
         let text = std::fs::read_to_string(place.out.path().join("r/trials.ndjson")).unwrap();
         let trial: serde_json::Value = serde_json::from_str(text.trim()).unwrap();
@@ -139,8 +139,8 @@ fn a_phase_has_a_durable_time_or_a_note_gives_the_reason() {
 #[test]
 fn work_that_ranks_cannot_share_is_refused_before_any_work() {
     let place = Place::new();
-    let refused = |words: &str| {
-        let output = start_one(place.out.path(), 0, 2, &place.words(words)).wait_with_output();
+    let refused = |args: &str| {
+        let output = start_one(place.out.path(), 0, 2, &place.args(args)).wait_with_output();
         let output = output.unwrap();
         assert_eq!(code(&output), 2, "{}", stderr(&output));
         stderr(&output)
@@ -153,7 +153,7 @@ fn work_that_ranks_cannot_share_is_refused_before_any_work() {
     assert!(refused("maildir --own --set deliverers=2 --stonewall 5").contains("deliverers=0"));
     assert!(refused("dirops --set create-order=random --stonewall 5").contains("create-order"));
     assert!(refused("dirops --stonewall never").contains("seconds"));
-    let alone = run(place.out.path(), &place.words("dirops"));
+    let alone = run(place.out.path(), &place.args("dirops"));
     assert_eq!(code(&alone), 2);
     assert!(stderr(&alone).contains("mpiexec"), "{}", stderr(&alone));
     assert!(is_empty(place.on.path()));
@@ -177,7 +177,7 @@ const LONG: &str = "dirops --set files=3000000";
 #[test]
 fn a_rank_that_is_killed_ends_the_run_with_its_name_and_nothing_is_left() {
     let place = Place::new();
-    let children = start(place.out.path(), 3, &place.words(LONG));
+    let children = start(place.out.path(), 3, &place.args(LONG));
     let worker = worker_of(&children[2]);
     wait_for_files(place.on.path());
     kill_process(worker, Signal::KILL).unwrap();
@@ -191,7 +191,7 @@ fn a_rank_that_is_killed_ends_the_run_with_its_name_and_nothing_is_left() {
 #[test]
 fn a_worker_that_is_stopped_ends_the_run_and_its_own_process_and_is_named() {
     let place = Place::new();
-    let children = start(place.out.path(), 3, &place.words(LONG));
+    let children = start(place.out.path(), 3, &place.args(LONG));
     let worker = worker_of(&children[2]);
     wait_for_files(place.on.path());
     kill_process(worker, Signal::STOP).unwrap();
@@ -210,7 +210,7 @@ fn a_worker_that_is_stopped_ends_the_run_and_its_own_process_and_is_named() {
 #[test]
 fn a_rank_whose_own_process_is_killed_ends_the_run_with_its_name() {
     let place = Place::new();
-    let mut children = start(place.out.path(), 3, &place.words(LONG));
+    let mut children = start(place.out.path(), 3, &place.args(LONG));
     let worker = worker_of(&children[2]);
     wait_for_files(place.on.path());
     children[2].kill().unwrap();
@@ -226,7 +226,7 @@ fn a_rank_whose_own_process_is_killed_ends_the_run_with_its_name() {
 #[test]
 fn a_killed_rank_0_ends_the_others_with_one_message_and_nothing_is_left() {
     let place = Place::new();
-    let mut children = start(place.out.path(), 4, &place.words(LONG));
+    let mut children = start(place.out.path(), 4, &place.args(LONG));
     let workers: Vec<Pid> = children.iter().map(worker_of).collect();
     wait_for_files(place.on.path());
     // The test waits for it only after the others have ended, as a slow launcher does.
@@ -248,7 +248,7 @@ fn a_killed_rank_0_ends_the_others_with_one_message_and_nothing_is_left() {
 #[test]
 fn a_signal_to_all_ends_the_run_and_nothing_is_left() {
     let place = Place::new();
-    let children = start(place.out.path(), 3, &place.words(LONG));
+    let children = start(place.out.path(), 3, &place.args(LONG));
     wait_for_files(place.on.path());
     for child in &children {
         kill_process(Pid::from_child(child), Signal::INT).unwrap();
@@ -262,9 +262,9 @@ fn a_signal_to_all_ends_the_run_and_nothing_is_left() {
 #[test]
 fn a_rank_that_connects_twice_ends_the_run() {
     let place = Place::new();
-    let words = place.words("dirops --set files=100");
+    let args = place.args("dirops --set files=100");
     let mut children: Vec<Child> =
-        [0, 1, 1].iter().map(|rank| start_one(place.out.path(), *rank, 3, &words)).collect();
+        [0, 1, 1].iter().map(|rank| start_one(place.out.path(), *rank, 3, &args)).collect();
     let first = children.remove(0).wait_with_output().unwrap();
     assert_eq!(code(&first), 4, "{}", stderr(&first));
     assert!(stderr(&first).contains("rank 1 connected twice"), "{}", stderr(&first));
@@ -282,8 +282,8 @@ fn with_argument(word: &str) -> usize {
 #[test]
 fn hosts_are_reached_over_ssh_and_the_secret_is_on_no_command_line() {
     let place = Place::new();
-    let words = "dirops --set files=3001 --hosts a,me@b --ranks=4 --shift 2 --repeat 2";
-    let (child, log) = start_over_ssh(&place, words);
+    let args = "dirops --set files=3001 --hosts a,me@b --ranks=4 --shift 2 --repeat 2";
+    let (child, log) = start_over_ssh(&place, args);
     let output = child.wait_with_output().unwrap();
     assert_eq!(code(&output), 0, "{}", stderr(&output));
     assert!(is_empty(place.on.path()));
@@ -358,7 +358,7 @@ fn launched(launcher: Option<Command>) {
     let Some(mut command) = launcher else { return };
     let place = Place::new();
     command.args(["-n", "4", PROGRAM]).current_dir(place.out.path());
-    command.args(place.words("dirops --set files=2000").split_whitespace());
+    command.args(place.args("dirops --set files=2000").split_whitespace());
     let output = command.output().unwrap();
     assert_eq!(code(&output), 0, "{}", stderr(&output));
     assert!(is_empty(place.on.path()));
@@ -375,7 +375,7 @@ fn a_run_that_is_refused_ends_under_mpich_with_one_message() {
     let Some(mut command) = launcher("mpich", &[]) else { return };
     let place = Place::new();
     command.args(["-n", "3", PROGRAM]).current_dir(place.out.path());
-    command.args(place.words("bonnie").split_whitespace());
+    command.args(place.args("bonnie").split_whitespace());
     let output = command.output().unwrap();
     assert_eq!(code(&output), 2, "{}", stderr(&output));
     assert_eq!(stderr(&output).matches("fsdyno: ").count(), 1, "{}", stderr(&output));

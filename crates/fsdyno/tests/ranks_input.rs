@@ -24,8 +24,8 @@ fn with_recording(script: &str) -> Place {
     let on = place.out.path().join("recorded");
     fs::create_dir(&on).unwrap();
     fs::write(on.join("old"), "old").unwrap();
-    let words = ["record", "-o", "../it.trace", "--", "sh", "-c", script];
-    let recorded = fsdyno(&on).args(words).output().unwrap();
+    let args = ["record", "-o", "../it.trace", "--", "sh", "-c", script];
+    let recorded = fsdyno(&on).args(args).output().unwrap();
     assert_eq!(code(&recorded), 0, "{}", stderr(&recorded));
     place
 }
@@ -58,7 +58,10 @@ fn assert_replayed_by_three(place: &Place) {
     }
     let notes = notes(&trial);
     assert!(notes.contains("each of 3 ranks: every replayed call had the recorded"), "{notes}");
-    assert!(notes.contains("the initial tree of the first phase was made untimed, by"), "{notes}");
+    assert!(
+        notes.contains("the initial tree of the first phase was created outside the timed phases"),
+        "{notes}"
+    );
     let views = trial["measured"]["ranks"]["phases"][0]["views"].as_array().unwrap();
     let mut read: Vec<u64> = views.iter().map(|view| view["of"].as_u64().unwrap()).collect();
     assert!(
@@ -76,12 +79,12 @@ fn assert_replayed_by_three(place: &Place) {
 fn each_rank_replays_the_recording_of_rank_0_regardless_of_its_own_arguments() {
     let place = with_recording(SCRIPT);
     let other = with_recording("mkdir x y z");
-    let words = |trace: &str| place.words(&format!("replay --set trace={trace} --own"));
+    let args = |trace: &str| place.args(&format!("replay --set trace={trace} --own"));
     let elsewhere = other.out.path().join("it.trace").display().to_string();
     let traces = ["it.trace", "/nowhere/it.trace", elsewhere.as_str()];
     let ranks = (0..).zip(traces);
     let children =
-        ranks.map(|(rank, trace)| start_one(place.out.path(), rank, 3, &words(trace))).collect();
+        ranks.map(|(rank, trace)| start_one(place.out.path(), rank, 3, &args(trace))).collect();
     let outputs = wait(children);
     assert_eq!(code(&outputs[0]), 0, "{}", stderr(&outputs[0]));
     assert!(outputs.iter().all(|output| output.status.success()));
@@ -92,9 +95,8 @@ fn each_rank_replays_the_recording_of_rank_0_regardless_of_its_own_arguments() {
 #[test]
 fn hosts_need_not_have_the_recording() {
     let place = with_recording(SCRIPT);
-    let words =
-        "replay --set trace=it.trace --set cache=warm --own --hosts a,b --ranks=3 --shift 1";
-    let (child, _) = start_over_ssh(&place, words);
+    let args = "replay --set trace=it.trace --set cache=warm --own --hosts a,b --ranks=3 --shift 1";
+    let (child, _) = start_over_ssh(&place, args);
     let output = child.wait_with_output().unwrap();
     assert_eq!(code(&output), 0, "{}", stderr(&output));
     assert_replayed_by_three(&place);
@@ -114,7 +116,7 @@ const APART: [&str; 3] = ["--pid", "--fork", "--kill-child"];
 
 /// Starts ranks 1 and 2 together in another PID namespace, as on another host: the files of rank 0 are not visible in
 /// /proc there. They store files in `tmp`.
-fn start_apart(place: &Place, words: &str, tmp: &Path) -> Vec<Child> {
+fn start_apart(place: &Place, args: &str, tmp: &Path) -> Vec<Child> {
     let mut both = Command::new("unshare");
     let template = fsdyno(place.out.path());
     for (name, value) in template.get_envs() {
@@ -122,11 +124,11 @@ fn start_apart(place: &Place, words: &str, tmp: &Path) -> Vec<Child> {
     }
     let script =
         "FSDYNO_RANK=1 \"$@\" & one=$!; FSDYNO_RANK=2 \"$@\"; two=$?; wait $one && exit $two";
-    both.args(APART).args(["sh", "-c", script, "sh", PROGRAM]).args(words.split_whitespace());
+    both.args(APART).args(["sh", "-c", script, "sh", PROGRAM]).args(args.split_whitespace());
     both.env("FSDYNO_RANKS", "3").env("FSDYNO_RUN", "test").env("TMPDIR", tmp);
     both.current_dir(place.out.path()).stdin(Stdio::null());
     both.stdout(Stdio::piped()).stderr(Stdio::piped()).process_group(0);
-    vec![start_one(place.out.path(), 0, 3, words), both.spawn().unwrap()]
+    vec![start_one(place.out.path(), 0, 3, args), both.spawn().unwrap()]
 }
 
 /// Writes a folder whose archive is larger than many messages.
@@ -150,7 +152,7 @@ fn a_rank_that_cannot_open_the_file_of_rank_0_receives_it() {
     write_sources(&place);
     let tmp = place.out.path().join("tmp");
     fs::create_dir(&tmp).unwrap();
-    let outputs = wait(start_apart(&place, &place.words(ARCHIVE), &tmp));
+    let outputs = wait(start_apart(&place, &place.args(ARCHIVE), &tmp));
     assert!(outputs.iter().all(|it| it.status.success()), "{}", stderr(&outputs[0]));
     let trial = the_trial(&place);
     let extract = &trial["measured"]["phases"][0];
@@ -169,8 +171,8 @@ fn a_rank_that_cannot_store_the_file_is_named_before_any_work() {
     }
     let place = Place::new();
     write_sources(&place);
-    let words = place.words(ARCHIVE);
-    let outputs = wait(start_apart(&place, &words, Path::new("/no-such-folder")));
+    let args = place.args(ARCHIVE);
+    let outputs = wait(start_apart(&place, &args, Path::new("/no-such-folder")));
     assert_eq!(code(&outputs[0]), 4, "{}", stderr(&outputs[0]));
     let printed = stderr(&outputs[0]) + &stdout(&outputs[0]);
     let printed = printed.split_whitespace().collect::<Vec<_>>().join(" ");
@@ -181,9 +183,9 @@ fn a_rank_that_cannot_store_the_file_is_named_before_any_work() {
     // A rank on the host of rank 0 does not store the file.
     let same_host = Place::new();
     write_sources(&same_host);
-    let mut children = vec![start_one(same_host.out.path(), 0, 2, &same_host.words(ARCHIVE))];
+    let mut children = vec![start_one(same_host.out.path(), 0, 2, &same_host.args(ARCHIVE))];
     let mut second = fsdyno(same_host.out.path());
-    second.args(same_host.words(ARCHIVE).split_whitespace()).env("TMPDIR", "/no-such-folder");
+    second.args(same_host.args(ARCHIVE).split_whitespace()).env("TMPDIR", "/no-such-folder");
     second.env("FSDYNO_RANK", "1").env("FSDYNO_RANKS", "2").env("FSDYNO_RUN", "test");
     children.push(second.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap());
     let outputs = wait(children);
@@ -208,9 +210,9 @@ fn differing(file_system: &str) -> Place {
 
 #[test]
 fn a_result_other_than_the_recorded_one_fails_the_trial_on_the_recordings_file_system_only() {
-    let words = "replay --set trace=it.trace --own";
+    let args = "replay --set trace=it.trace --own";
     let elsewhere = differing("no-such-fs");
-    let outputs = wait(start(elsewhere.out.path(), 3, &elsewhere.words(words)));
+    let outputs = wait(start(elsewhere.out.path(), 3, &elsewhere.args(args)));
     assert_eq!(code(&outputs[0]), 0, "{}", stderr(&outputs[0]));
     let trial = the_trial(&elsewhere);
     let listed = notes(&trial);
@@ -219,7 +221,7 @@ fn a_result_other_than_the_recorded_one_fails_the_trial_on_the_recordings_file_s
     assert_eq!(trial["conditions"]["replay"]["differing"], 3);
     let mount = trial["conditions"]["mount"].as_str().unwrap();
     let same = differing(mount.split(' ').next().unwrap());
-    let outputs = wait(start(same.out.path(), 3, &same.words(words)));
+    let outputs = wait(start(same.out.path(), 3, &same.args(args)));
     assert_eq!(code(&outputs[0]), 4, "{}", stderr(&outputs[0]));
     let printed = the_trial(&same)["reason"].to_string();
     assert!(
@@ -244,8 +246,8 @@ fn a_rank_that_is_killed_during_a_replay_ends_the_run_with_its_name_and_nothing_
         event.start += minutes;
     }
     let place = with_trace(&trace);
-    let words = place.words("replay --set trace=it.trace --set think=wall --own");
-    let children = start(place.out.path(), 3, &words);
+    let args = place.args("replay --set trace=it.trace --set think=wall --own");
+    let children = start(place.out.path(), 3, &args);
     let workers: Vec<_> = children.iter().map(worker_of).collect();
     let below = |folder: &Path| fs::read_dir(folder).into_iter().flatten().flatten();
     wait_until("each rank has made its file", || {
@@ -270,8 +272,8 @@ fn unsupported_uses_of_a_tree_or_a_recording_by_ranks_are_refused() {
     trace.call(Builder::MAIN, Call::Mark { name: Name::new(&b"second"[..]).unwrap() }, 0);
     trace.write(Builder::MAIN, first, 10);
     let place = with_trace(&trace);
-    let refused = |words: &str| {
-        let one = start_one(place.out.path(), 0, 2, &place.words(words));
+    let refused = |args: &str| {
+        let one = start_one(place.out.path(), 0, 2, &place.args(args));
         let output = one.wait_with_output().unwrap();
         assert_eq!(code(&output), 2, "{}", stderr(&output));
         stderr(&output).split_whitespace().collect::<Vec<_>>().join(" ")
@@ -281,8 +283,8 @@ fn unsupported_uses_of_a_tree_or_a_recording_by_ranks_are_refused() {
     assert!(refused("replay --set trace=other.trace --own").contains("No such file"));
     assert!(refused("tarball --set archive=it.trace --own").contains("is not a tar archive"));
     assert!(refused("capacity --own").contains("fills its file system"));
-    let words = place.words("replay --set trace=it.trace --own");
-    let outputs = wait(start(place.out.path(), 2, &words));
+    let args = place.args("replay --set trace=it.trace --own");
+    let outputs = wait(start(place.out.path(), 2, &args));
     assert_eq!(code(&outputs[0]), 0, "{}", stderr(&outputs[0]));
     assert_eq!(place.rows().len(), 2 * 2);
 }
@@ -290,8 +292,8 @@ fn unsupported_uses_of_a_tree_or_a_recording_by_ranks_are_refused() {
 #[test]
 fn a_tree_that_the_first_phase_finds_is_made_by_each_rank_and_read_by_another() {
     let place = Place::new();
-    let words = place.words("bigfile --own --set built=offline --set size=8M --shift 1");
-    let outputs = wait(start(place.out.path(), 2, &words));
+    let args = place.args("bigfile --own --set built=offline --set size=8M --shift 1");
+    let outputs = wait(start(place.out.path(), 2, &args));
     assert_eq!(code(&outputs[0]), 0, "{}", stderr(&outputs[0]));
     assert!(is_empty(place.on.path()));
 }

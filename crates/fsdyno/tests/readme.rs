@@ -113,14 +113,14 @@ fn each_command_of_the_readme_succeeds_a_second_time() {
             continue;
         }
         for time in ["the first time", "the second time"] {
-            for words in *small {
+            for args in *small {
                 let output = match needs {
-                    Lab => common::lab::fsdyno(common::PROGRAM.as_ref(), folder.path(), words)
+                    Lab => common::lab::fsdyno(common::PROGRAM.as_ref(), folder.path(), args)
                         .output()
                         .unwrap(),
-                    _ => run(folder.path(), words),
+                    _ => run(folder.path(), args),
                 };
-                assert_eq!(code(&output), 0, "{words}, {time}: {}", stderr(&output));
+                assert_eq!(code(&output), 0, "{args}, {time}: {}", stderr(&output));
             }
         }
     }
@@ -146,7 +146,7 @@ fn output_in_the_readme_is_that_of_the_results_in_the_repository() {
     assert!(!quoted.is_empty());
     for (source, block) in quoted {
         let text = match source.strip_prefix("fsdyno ") {
-            Some(words) => common::stdout(&run(Path::new(root), words)),
+            Some(args) => common::stdout(&run(Path::new(root), args)),
             None => std::fs::read_to_string(Path::new(root).join(source)).unwrap(),
         };
         let mut lines = text.lines();

@@ -119,8 +119,8 @@ impl Place {
 }
 
 /// Returns the command of a run of eight ranks, with the result in `r`.
-fn ranks(words: &str) -> String {
-    format!("mpiexec.mpich -n 8 '{EXAMPLE}/rank.sh' '{PROGRAM}' run {words} --out r --ranks")
+fn ranks(args: &str) -> String {
+    format!("mpiexec.mpich -n 8 '{EXAMPLE}/rank.sh' '{PROGRAM}' run {args} --out r --ranks")
 }
 
 /// Asserts that all ranks, on four clients, saw the changes of the others, and that every count is exact.
@@ -152,8 +152,8 @@ fn check(trial: &Value, files: u64) {
 fn shares(kind: &str) {
     let Some(_machine) = take(kind) else { return };
     let place = Place::new();
-    let words = "dirops --set files=803 --set size=300 --set stat=yes --shift 1";
-    let output = place.run(kind, &(ranks(words) + "\nls -A /run/shared/mnt.1"));
+    let args = "dirops --set files=803 --set size=300 --set stat=yes --shift 1";
+    let output = place.run(kind, &(ranks(args) + "\nls -A /run/shared/mnt.1"));
     assert_eq!(code(&output), 0, "{} {}", stdout(&output), stderr(&output));
     check(&place.trial(), 803);
     assert!(!stdout(&output).contains(".fsdyno-"), "{}", stdout(&output));

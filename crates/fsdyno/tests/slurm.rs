@@ -193,9 +193,9 @@ fn the_example_of_shards_runs_as_a_job_array_and_equals_the_whole_run() {
     let share = fs::read_to_string(at("share.sh")).unwrap();
     assert!(share.contains("--array=1-8"));
     fs::write(at("share.sh"), share.replace("--array=1-8", "--array=1-3")).unwrap();
-    const WORDS: &str = "dirops --fs ext2 --fs ext4 --disk instant --repeat 2 --set files=50";
+    const ARGS: &str = "dirops --fs ext2 --fs ext4 --disk instant --repeat 2 --set files=50";
     let results = at("results");
-    let study = format!("FSDYNO='{PROGRAM}'\nRESULTS='{}'\nset -- {WORDS}\n", results.display());
+    let study = format!("FSDYNO='{PROGRAM}'\nRESULTS='{}'\nset -- {ARGS}\n", results.display());
     fs::write(at("study.sh"), study).unwrap();
     let cache = fsdyno_lab::Cache::of_user().unwrap().path().parent().unwrap().to_path_buf();
     let mut submit = cluster.command("sh");
@@ -211,7 +211,7 @@ fn the_example_of_shards_runs_as_a_job_array_and_equals_the_whole_run() {
     let merged = records(&results.join("whole"));
     assert_eq!(merged.len(), 4, "{logs:?} {}", log("merge.log"));
     let mut alone = Command::new(PROGRAM);
-    alone.args(["run"]).args(WORDS.split_whitespace()).arg("--out").arg(at("alone"));
+    alone.args(["run"]).args(ARGS.split_whitespace()).arg("--out").arg(at("alone"));
     alone.current_dir(folder.path()).env("XDG_CACHE_HOME", &cache).stdin(Stdio::null());
     let output = alone.output().unwrap();
     assert_eq!(code(&output), 0, "{}", stderr(&output));

@@ -33,8 +33,8 @@ impl FromStr for Change {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Change, String> {
-        let wrong = || format!("'{text}' is not a change; write {FORMS}");
-        let (kind, value) = text.split_once('=').ok_or_else(wrong)?;
+        let invalid = || format!("'{text}' is not a change; write {FORMS}");
+        let (kind, value) = text.split_once('=').ok_or_else(invalid)?;
         let plain = |c: char| c.is_ascii_alphanumeric() || "._=-".contains(c);
         let is_plain = !value.is_empty() && value.chars().all(plain) && value != "--";
         match kind {
@@ -42,10 +42,10 @@ impl FromStr for Change {
             "module" if is_plain => Ok(Change::Module(value.into())),
             "padding" => {
                 let bytes = value.parse().ok().filter(|bytes| *bytes <= MAX_PADDING);
-                bytes.map(Change::Padding).ok_or_else(wrong)
+                bytes.map(Change::Padding).ok_or_else(invalid)
             }
-            "unlink" => value.parse().map(Change::Unlink).map_err(|_| wrong()),
-            _ => Err(wrong()),
+            "unlink" => value.parse().map(Change::Unlink).map_err(|_| invalid()),
+            _ => Err(invalid()),
         }
     }
 }
@@ -55,8 +55,8 @@ impl Change {
     pub fn make(&self, parts: &mut Parts) {
         match self {
             Change::Word(word) => {
-                let gap = if parts.words.is_empty() { "" } else { " " };
-                parts.words.push_str(&format!("{gap}fsdyno.change={word}"));
+                let gap = if parts.extra_parameters.is_empty() { "" } else { " " };
+                parts.extra_parameters.push_str(&format!("{gap}fsdyno.change={word}"));
             }
             Change::Padding(bytes) => parts.files.push((PADDING.into(), vec![b'.'; *bytes])),
             Change::Module(name) => parts.modules.push(name.clone()),
@@ -78,15 +78,15 @@ mod tests {
             text.parse::<Change>().unwrap().make(&mut parts);
         }
         assert_eq!(
-            (parts.words.as_str(), parts.modules.as_slice()),
+            (parts.extra_parameters.as_str(), parts.modules.as_slice()),
             ("fsdyno.change=a fsdyno.change=b", &["crc7".into()][..])
         );
         assert_eq!(parts.files[0], (PADDING.to_string(), b"...".to_vec()));
         assert_eq!(parts.files[1], (PLANTED.to_string(), b"90".to_vec()));
-        for wrong in
+        for invalid in
             ["", "word", "word=", "word=a b", "word=--", "padding=-1", "padding=99999999", "x=1"]
         {
-            assert!(wrong.parse::<Change>().unwrap_err().contains("padding=BYTES"), "{wrong}");
+            assert!(invalid.parse::<Change>().unwrap_err().contains("padding=BYTES"), "{invalid}");
         }
     }
 }

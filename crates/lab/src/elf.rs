@@ -114,7 +114,7 @@ impl<'a> Elf<'a> {
         }
     }
 
-    /// Returns the file's requests to the loader; empty if it is static.
+    /// Returns the file's requests to the loader, or empty if it is static.
     ///
     /// # Errors
     /// [`ElfError::OutOfBounds`].
@@ -213,7 +213,7 @@ fn range(offset: u64, length: u64) -> Result<Range<usize>, ElfError> {
     }
 }
 
-/// Returns the string at an offset of a string table; empty if there is none.
+/// Returns the string at an offset of a string table, or empty if there is none.
 fn string(table: &[u8], at: usize) -> String {
     let text = table.get(at..).unwrap_or_default();
     let end = text.iter().position(|byte| *byte == 0).unwrap_or(text.len());

@@ -242,7 +242,7 @@ impl LabError {
 /// Returns the remedy for a kernel without a module.
 fn module_hint(module: &str, release: &str) -> String {
     let hint = lookup::kernel_hint_of(module).map(String::from);
-    let hint = hint.or_else(|| lookup::kernels_of(module)).unwrap_or_else(|| {
+    let hint = hint.or_else(|| lookup::kernels_note(module)).unwrap_or_else(|| {
         format!(
             "choose a kernel that has {module}, for example with --kernel 6.1 (Linux 6.13 removed reiserfs)"
         )
@@ -253,7 +253,7 @@ fn module_hint(module: &str, release: &str) -> String {
     }
 }
 
-/// Describes where a module was searched for; empty if no distribution's kernel has it.
+/// Describes where a module was searched for; the result is empty if no distribution's kernel has it.
 fn searched_folder(module: &str, folder: &Path) -> String {
     if lookup::kernel_hint_of(module).is_some() {
         return ": no distribution's kernel has it".into();
@@ -294,7 +294,7 @@ pub enum RunError {
     /// QEMU ended without a report.
     #[error("run the guest: QEMU {how} before the report was complete{}", tail(console))]
     Died {
-        /// `was killed by signal 9`, `ended with status 1`, ...
+        /// `was killed by signal 9`, `exited with status 1`, ...
         how: String,
         /// True if QEMU ended normally, as it does when its guest powers off.
         powered_off: bool,

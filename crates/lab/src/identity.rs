@@ -24,7 +24,7 @@ pub fn of_machine(
     kernel_release: &str,
     kernel_sha256: &str,
     cpu: &CpuPlan,
-    more_words: &str,
+    extra_parameters: &str,
 ) -> Components {
     let mut components: Components = MACHINE_ARGUMENTS
         .iter()
@@ -32,7 +32,7 @@ pub fn of_machine(
         .collect();
     components.insert("qemu".into(), format!("{} sha256:{}", qemu.version, qemu.sha256));
     components.insert("kernel".into(), format!("{kernel_release} sha256:{kernel_sha256}"));
-    components.insert("cmdline".into(), kernel_command_line(cpu, more_words));
+    components.insert("cmdline".into(), kernel_command_line(cpu, extra_parameters));
     components.insert("clock".into(), clock(cpu));
     add_file(&mut components, "clock guard".into(), guard::LIBRARY);
     if let Some(processor) = cpu.processor() {

@@ -164,8 +164,8 @@ pub fn expand(
     cache: impl Fn() -> Result<Cache, LabError>,
     say: &dyn Fn(&str),
 ) -> Result<Vec<String>, LabError> {
-    let wrong = |reason| LabError::WrongKernel { what: request.to_string(), reason };
-    match SeriesRange::parse(request).map_err(wrong)? {
+    let invalid = |reason| LabError::WrongKernel { what: request.to_string(), reason };
+    match SeriesRange::parse(request).map_err(invalid)? {
         None => Ok(vec![request.to_string()]),
         Some(range) => {
             let cache = cache()?;
@@ -173,7 +173,7 @@ pub fn expand(
             let named = |kernel: &Kernel| is_foreign(kernel, &cache) || is_built(kernel, &cache);
             let named: Vec<Kernel> = local_kernels(&cache).into_iter().filter(named).collect();
             all.retain(|kernel| named.iter().all(|it| it.release != kernel.release));
-            in_range(range, &all).map_err(wrong)
+            in_range(range, &all).map_err(invalid)
         }
     }
 }
@@ -264,15 +264,16 @@ fn keep(unpacked: TempDir, root: &Path, release: &str) -> io::Result<()> {
 
 /// Parses `IMAGE` or `IMAGE:MODULES`.
 fn at_path(request: &str) -> Result<Kernel, LabError> {
-    let wrong = |reason: String| LabError::WrongKernel { what: request.to_string(), reason };
+    let invalid = |reason: String| LabError::WrongKernel { what: request.to_string(), reason };
     let (image, modules) = match request.split_once(':') {
         Some((image, modules)) => (PathBuf::from(image), Some(PathBuf::from(modules))),
         None => (PathBuf::from(request), None),
     };
     let bytes = bounded::read(&image, &PARTS)
-        .map_err(|error| wrong(format!("{}: {error}", image.display())))?;
-    let release = payload::release(&bytes)
-        .ok_or_else(|| wrong(format!("{} is neither a bzImage nor a vmlinux", image.display())))?;
+        .map_err(|error| invalid(format!("{}: {error}", image.display())))?;
+    let release = payload::release(&bytes).ok_or_else(|| {
+        invalid(format!("{} is neither a bzImage nor a vmlinux", image.display()))
+    })?;
     let folder = image.parent().unwrap_or(Path::new("."));
     let candidates = match &modules {
         Some(folder) => vec![folder.clone(), folder.join("lib/modules").join(&release)],
@@ -284,7 +285,7 @@ fn at_path(request: &str) -> Result<Kernel, LabError> {
     let found = candidates.iter().find(|folder| folder.join("kernel").is_dir()).cloned();
     let modules = found.ok_or_else(|| {
         let tried: Vec<_> = candidates.iter().map(|path| path.display().to_string()).collect();
-        wrong(format!("no modules for {release} in any of {}", tried.join(", ")))
+        invalid(format!("no modules for {release} in any of {}", tried.join(", ")))
     })?;
     Ok(Kernel { release, image, modules, built_modules: None })
 }

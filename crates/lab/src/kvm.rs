@@ -24,7 +24,7 @@ const CPU: &str = "Nehalem-v1";
 const PERIOD: Duration = Duration::from_millis(20);
 
 /// The kernel's command line for the probe.
-const WORDS: &str = "console=ttyS0 panic=-1 lsm= audit=0";
+const KERNEL_COMMAND_LINE: &str = "console=ttyS0 panic=-1 lsm= audit=0";
 
 /// Probes KVM; the error is the reason why KVM cannot be used.
 pub fn probe(qemu: &Path, kernel: &File) -> Result<(), String> {
@@ -33,7 +33,7 @@ pub fn probe(qemu: &Path, kernel: &File) -> Result<(), String> {
     let mut command = Command::new(qemu);
     command.args(["-accel", "kvm", "-cpu", CPU, "-M", crate::qemu::MACHINE_TYPE, "-m", "256M"]);
     command.args(["-display", "none", "-monitor", "none", "-serial", "none", "-nodefaults"]);
-    command.args(["-no-user-config", "-no-reboot", "-append", WORDS]);
+    command.args(["-no-user-config", "-no-reboot", "-append", KERNEL_COMMAND_LINE]);
     command.args(["-kernel", &path(kernel.as_raw_fd())]);
     run_probe(command, &[kernel.as_fd()], DEADLINE)
 }

@@ -133,7 +133,7 @@ pub struct Parts {
     /// The guest's CPU.
     pub cpu: CpuPlan,
     /// Additional parameters on the kernel's command line; see [`Change`].
-    pub words: String,
+    pub extra_parameters: String,
 }
 
 /// A guest that is ready to run any number of times.
@@ -147,7 +147,7 @@ pub struct Guest {
     /// The snapshots used so far, by key.
     snapshots: Mutex<BTreeMap<String, Arc<Snapshot>>>,
     cpu: CpuPlan,
-    words: String,
+    extra_parameters: String,
     components: Components,
     lab_id: String,
     modules: Vec<Module>,
@@ -216,8 +216,9 @@ impl Lab {
     /// [`LabError`] for a missing tool, library or module.
     pub fn prepare(&self, parts: &Parts) -> Result<Guest, LabError> {
         let (release, kernel_sha256) = (&self.kernel.release, &self.bootable.sha256);
+        let extra = &parts.extra_parameters;
         let mut components =
-            identity::of_machine(&self.qemu, release, kernel_sha256, &parts.cpu, &parts.words);
+            identity::of_machine(&self.qemu, release, kernel_sha256, &parts.cpu, extra);
         if let Some(origin) = build::origin(&self.kernel.modules) {
             components.insert("kernel build".into(), origin);
         }
@@ -268,8 +269,8 @@ impl Lab {
         let modules = self.modules.resolve(&names)?;
         for module in &modules {
             let path = format!("/lab/ko/{}.ko", module.name);
-            let words = parameters.get(&module.name).map(|words| format!(" {words}"));
-            list.push_str(&format!("{path}{}\n", words.unwrap_or_default()));
+            let text = parameters.get(&module.name).map(|text| format!(" {text}"));
+            list.push_str(&format!("{path}{}\n", text.unwrap_or_default()));
             add(&format!("module {}", module.name), &path, module.contents.clone());
         }
         add("modules", MODULE_LIST, list.into_bytes());
@@ -295,7 +296,7 @@ impl Lab {
             files,
             snapshots: Mutex::default(),
             cpu: parts.cpu.clone(),
-            words: parts.words.clone(),
+            extra_parameters: parts.extra_parameters.clone(),
             lab_id: identity::lab_id(&components),
             components,
             modules,
@@ -461,7 +462,7 @@ impl Guest {
             initramfs: &self.initramfs,
             files: &self.files,
             cpu: &self.cpu,
-            more_words: &self.words,
+            extra_parameters: &self.extra_parameters,
         }
     }
 }
@@ -486,10 +487,10 @@ fn split_parameters(modules: &[String]) -> (Vec<String>, BTreeMap<String, String
     let mut names = Vec::new();
     let mut parameters = BTreeMap::new();
     for module in modules {
-        let (name, words) = module.split_once(' ').unwrap_or((module, ""));
+        let (name, values) = module.split_once(' ').unwrap_or((module, ""));
         names.push(name.to_string());
-        if !words.is_empty() {
-            parameters.insert(name.replace('-', "_"), words.to_string());
+        if !values.is_empty() {
+            parameters.insert(name.replace('-', "_"), values.to_string());
         }
     }
     (names, parameters)

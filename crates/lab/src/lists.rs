@@ -46,8 +46,8 @@ pub struct Lists {
 }
 
 impl Lists {
-    /// Returns the lists that were fetched last; none if they are damaged, or come from different suites or a different
-    /// mirror.
+    /// Returns the lists that were fetched last, or `None` if they are damaged, or come from different suites or a
+    /// different mirror.
     ///
     /// # Errors
     /// [`LabError::UnsafeCache`].

@@ -136,7 +136,7 @@ impl Modules {
         }
     }
 
-    /// Returns the modules for a name or an alias; none if it is built in or unknown.
+    /// Returns the modules for a name or an alias. There are none if it is built in or unknown.
     fn lookup(&self, name: &str) -> Result<Vec<String>, LabError> {
         if self.built_in.contains(name) {
             return Ok(Vec::new());

@@ -218,8 +218,8 @@ fn is_metapackage(package: &Package) -> bool {
     clauses(&package.depends).flatten().any(|dependency| other(&dependency))
 }
 
-/// Returns the release of an image package such as `linux-image-6.1.0-56-amd64`; none for its -dbg, -unsigned, -rt-
-/// and -cloud- variants.
+/// Returns the release of an image package such as `linux-image-6.1.0-56-amd64`, or `None` for its -dbg, -unsigned,
+/// -rt- and -cloud- variants.
 fn release_of(name: &str) -> Option<&str> {
     let release = name.strip_prefix(IMAGE)?;
     let version = release.strip_suffix("-amd64").or(release.strip_suffix("-generic"))?;

@@ -52,7 +52,7 @@ impl HashedFile {
     }
 
     /// Reports whether the file is unchanged.
-    pub fn is_same(&self) -> bool {
+    pub fn is_unchanged(&self) -> bool {
         fs::metadata(&self.path).is_ok_and(|found| stamp(&found) == self.stamp)
     }
 }
@@ -78,25 +78,25 @@ pub fn probe_qemu(requested: Option<&Path>) -> Result<Qemu, LabError> {
             LabError::NoQemu("qemu-system-x86_64 is neither in PATH nor in /usr/sbin".into())
         })?,
     };
-    let wrong = |reason: String| LabError::WrongQemu { path: path.clone(), reason };
-    let version = version_of(&query(&path, "--version").map_err(&wrong)?)
-        .ok_or_else(|| wrong("its --version is not that of QEMU".into()))?;
+    let invalid = |reason: String| LabError::WrongQemu { path: path.clone(), reason };
+    let version = version_of(&query(&path, "--version").map_err(&invalid)?)
+        .ok_or_else(|| invalid("its --version is not that of QEMU".into()))?;
     let has = |question: [&str; 2], word: &str| -> Result<bool, LabError> {
-        let answer = query(&path, &question.join(" ")).map_err(&wrong)?;
+        let answer = query(&path, &question.join(" ")).map_err(&invalid)?;
         Ok(answer.split_whitespace().any(|found| found == word))
     };
     if !has(["-accel", "help"], "tcg")? {
-        return Err(wrong("it was built without emulation (tcg)".into()));
+        return Err(invalid("it was built without emulation (tcg)".into()));
     }
     if !has(["-machine", "help"], MACHINE_TYPE)? {
-        return Err(wrong(format!(
+        return Err(invalid(format!(
             "version {version} does not support the machine {MACHINE_TYPE}"
         )));
     }
-    let folders = query(&path, "-L help").map_err(&wrong)?;
+    let folders = query(&path, "-L help").map_err(&invalid)?;
     let folders: Vec<PathBuf> = folders.lines().map(PathBuf::from).collect();
     let (mut firmware, mut files) = (BTreeMap::new(), Vec::new());
-    for (name, found) in firmware_in(&folders).map_err(&wrong)? {
+    for (name, found) in firmware_in(&folders).map_err(&invalid)? {
         let (file, bytes) = HashedFile::read(&found)?;
         firmware.insert(name, sha256_hex(&bytes));
         files.push(file);
@@ -111,8 +111,8 @@ pub fn probe_qemu(requested: Option<&Path>) -> Result<Qemu, LabError> {
     Ok(Qemu { sha256: sha256_hex(&program), path, version, firmware, files })
 }
 
-/// Returns the module that executes the guest's instructions, at its path on Debian and Ubuntu; none if it
-/// is part of the program.
+/// Returns the module that executes the guest's instructions, at its path on Debian and Ubuntu, or `None` if it is
+/// part of the program.
 fn tcg_module() -> Option<PathBuf> {
     let folder = std::env::var_os("QEMU_MODULE_DIR").map(PathBuf::from);
     let default = ["/usr/lib/x86_64-linux-gnu/qemu", "/usr/lib/qemu", "/usr/lib64/qemu"];

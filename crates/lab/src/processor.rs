@@ -14,7 +14,7 @@ use fsdyno_record::processor::{EVENTS, Processor};
 /// The plugin, an ELF shared object for the host.
 pub const LIBRARY: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/processor.so"));
 
-/// The number of cost units of the plugin in the time of one instruction.
+/// The plugin's cost units per instruction time.
 const UNITS_PER_INSTRUCTION: u64 = 1024;
 
 /// Returns the plugin's arguments for a processor; costs are in 1/1024 of the time of an instruction.
@@ -26,14 +26,14 @@ pub fn arguments(processor: &Processor) -> String {
             ps * u128::from(*instructions_per_us) * u128::from(UNITS_PER_INSTRUCTION) / 1_000_000;
         format!("{event}={units}")
     };
-    let mut words: Vec<String> = EVENTS.iter().map(cost).collect();
-    words.push(format!("speed={instructions_per_us}"));
-    words.push(format!("first_ways={}", caches.first_ways));
-    words.push(format!("second_sets={}", caches.second_sets));
-    words.push(format!("second_ways={}", caches.second_ways));
-    words.push(format!("fetch_ways={}", caches.fetch_ways));
-    words.extend(counting.then(|| "counting=1".to_string()));
-    words.join(",")
+    let mut args: Vec<String> = EVENTS.iter().map(cost).collect();
+    args.push(format!("speed={instructions_per_us}"));
+    args.push(format!("first_ways={}", caches.first_ways));
+    args.push(format!("second_sets={}", caches.second_sets));
+    args.push(format!("second_ways={}", caches.second_ways));
+    args.push(format!("fetch_ways={}", caches.fetch_ways));
+    args.extend(counting.then(|| "counting=1".to_string()));
+    args.join(",")
 }
 
 /// The plugin for one QEMU process.
@@ -53,8 +53,8 @@ impl Plugin {
         Ok(Plugin { library, arguments: arguments(processor) })
     }
 
-    /// Returns QEMU's argument that loads the plugin. QEMU must inherit [`Plugin::file`].
-    pub fn argument(&self) -> String {
+    /// Returns the value of QEMU's `-plugin` option that loads the plugin. QEMU must inherit [`Plugin::file`].
+    pub fn qemu_option(&self) -> String {
         format!("file=/proc/self/fd/{},{}", self.library.as_raw_fd(), self.arguments)
     }
 
@@ -70,7 +70,7 @@ mod tests {
     use fsdyno_record::processor::Caches;
 
     #[test]
-    fn costs_are_in_parts_of_an_instruction() {
+    fn costs_are_in_fractions_of_an_instruction() {
         let caches = Caches { first_ways: 12, second_sets: 2048, second_ways: 16, fetch_ways: 4 };
         let processor = Processor {
             name: "x,file=/etc/passwd".into(),

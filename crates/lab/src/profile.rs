@@ -58,9 +58,9 @@ pub struct Node {
     pub instructions: u64,
     /// The number of calls.
     pub calls: u64,
-    /// Time that the processor model charged for it, in 1/1024 of the time of an instruction; zero without a model.
+    /// Time that the processor model charged for it, in 1/1024 of the time of an instruction, or zero without a model.
     pub charged: u64,
-    /// The caller's node; none for a root, which is a task.
+    /// The caller's node, or `None` for a root, which is a task.
     pub parent: Option<u32>,
 }
 

@@ -20,7 +20,7 @@ pub fn program_bytes(path: &Path) -> Result<Vec<u8>, LabError> {
     without_build(bytes).map_err(LabError::damaged(path))
 }
 
-/// Returns the contents of a section of a program; none if it has no such section.
+/// Returns the contents of a section of a program, or `None` if it has no such section.
 ///
 /// # Errors
 /// As [`program_bytes`].

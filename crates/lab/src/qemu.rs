@@ -74,10 +74,10 @@ pub const KERNEL_PARAMETERS: &[(&str, &str)] = &[
 
 /// Returns the kernel's whole command line, including `more` arguments (none if empty) and the arguments of PID 1.
 pub fn kernel_command_line(cpu: &CpuPlan, more: &str) -> String {
-    let words = KERNEL_PARAMETERS.iter().map(|(word, _)| word.to_string());
+    let fixed = KERNEL_PARAMETERS.iter().map(|(word, _)| word.to_string());
     let more = (!more.is_empty()).then(|| more.to_string());
-    let words: Vec<String> = words.chain(clock_parameter(cpu)).chain(more).collect();
-    format!("{} -- {}", words.join(" "), INIT_ARGUMENTS.join(" "))
+    let parameters: Vec<String> = fixed.chain(clock_parameter(cpu)).chain(more).collect();
+    format!("{} -- {}", parameters.join(" "), INIT_ARGUMENTS.join(" "))
 }
 
 /// Open files that QEMU inherits, as /proc/self/fd/N.
@@ -104,7 +104,7 @@ pub struct Inherited {
 /// Returns QEMU's arguments.
 pub fn arguments(
     cpu: &CpuPlan,
-    more_words: &str,
+    extra_parameters: &str,
     machine: &Machine,
     on_stop: OnStop,
     files: &Inherited,
@@ -128,13 +128,13 @@ pub fn arguments(
     shared_memory(&mut out, machine, files);
     out.add("-kernel", path(files.kernel));
     out.add("-initrd", path(files.initramfs));
-    let words = kernel_command_line(cpu, more_words);
+    let command_line = kernel_command_line(cpu, extra_parameters);
     out.add(
         "-append",
         match machine.accel {
-            AccelPlan::Tcg => words,
+            AccelPlan::Tcg => command_line,
             // KVM implements the APIC's timer.
-            AccelPlan::Kvm => words.replace("noapictimer ", ""),
+            AccelPlan::Kvm => command_line.replace("noapictimer ", ""),
         },
     );
     let mut out = out.0;

@@ -10,14 +10,15 @@ pub struct Series {
 }
 
 impl Series {
-    /// Parses the series at the beginning of a release; `None` if that does not begin with two numbers.
+    /// Parses the series at the beginning of a release; `None` if `release` does not begin with two numbers separated
+    /// by a dot.
     pub fn of(release: &str) -> Option<Series> {
         let (major, rest) = release.split_once('.')?;
         let minor = rest.split(|c: char| !c.is_ascii_digit()).next()?;
         Some(Series { major: major.parse().ok()?, minor: minor.parse().ok()? })
     }
 
-    /// Parses a series that is not followed by the rest of a release.
+    /// Parses text that is a series and nothing more.
     fn exactly(text: &str) -> Option<Series> {
         Series::of(text).filter(|series| series.to_string() == text)
     }
@@ -47,13 +48,13 @@ impl SeriesRange {
         }
         let ends = text.split_once("..").filter(|_| !text.contains('/'));
         let Some((first, last)) = ends else { return Ok(None) };
-        let end = |end: &str| match end {
+        let parse_end = |text: &str| match text {
             "" => Ok(None),
-            end => Series::exactly(end).map(Some).ok_or_else(|| {
-                format!("'{end}' is not a series of kernels; a range is like 5.10..7.3")
+            _ => Series::exactly(text).map(Some).ok_or_else(|| {
+                format!("'{text}' is not a kernel series; write a range as 5.10..7.3")
             }),
         };
-        let range = SeriesRange { first: end(first)?, last: end(last)? };
+        let range = SeriesRange { first: parse_end(first)?, last: parse_end(last)? };
         match (range.first, range.last) {
             (Some(first), Some(last)) if first > last => {
                 Err(format!("the range {text} is empty; the older series comes first"))
@@ -76,14 +77,14 @@ mod tests {
     fn inside(range: &str) -> Vec<&'static str> {
         let range = SeriesRange::parse(range).unwrap().unwrap();
         let all = ["5.10", "6.1", "6.12", "7.3"];
-        all.into_iter().filter(|it| range.contains(Series::of(it).unwrap())).collect()
+        all.into_iter().filter(|release| range.contains(Series::of(release).unwrap())).collect()
     }
 
     #[test]
     fn series_are_ordered_by_their_numbers() {
-        let of = |release| Series::of(release).unwrap();
-        assert!(of("6.9.1-amd64") < of("6.12.43+deb13-amd64"));
-        assert_eq!(of("7.3-rc7-amd64").to_string(), "7.3");
+        let series_of = |release| Series::of(release).unwrap();
+        assert!(series_of("6.9.1-amd64") < series_of("6.12.43+deb13-amd64"));
+        assert_eq!(series_of("7.3-rc7-amd64").to_string(), "7.3");
         assert_eq!(Series::of("custom"), None);
     }
 
@@ -96,15 +97,15 @@ mod tests {
     }
 
     #[test]
-    fn one_kernel_is_not_a_range_and_a_wrong_range_is_an_error() {
+    fn one_kernel_is_not_a_range_and_an_invalid_range_is_an_error() {
         for one in ["6.1", "6.1.0-56-amd64", "../vmlinux", "./a..b/vmlinux"] {
             assert_eq!(SeriesRange::parse(one), Ok(None), "{one}");
         }
         let error = SeriesRange::parse("6.12..6.1").unwrap_err();
         assert!(error.contains("the older series comes first"), "{error}");
         let error = SeriesRange::parse("six..7.3").unwrap_err();
-        assert!(error.contains("'six' is not a series"), "{error}");
+        assert!(error.contains("'six' is not a kernel series"), "{error}");
         let error = SeriesRange::parse("6.1.0-9..7.3").unwrap_err();
-        assert!(error.contains("'6.1.0-9' is not a series"), "{error}");
+        assert!(error.contains("'6.1.0-9' is not a kernel series"), "{error}");
     }
 }

@@ -38,7 +38,7 @@ pub(crate) fn launcher_of(tool: &str) -> Option<PathBuf> {
     Some(root_in(&cache, kind).join(LAUNCH).join(tool)).filter(|path| path.is_file())
 }
 
-/// Returns the program that a launcher starts; none for any other file.
+/// Returns the program that a launcher starts, or `None` for any other file.
 pub(crate) fn downloaded(script: &Path) -> Option<Downloaded> {
     let folder = script.parent()?;
     let root = folder.parent().filter(|_| folder.file_name().is_some_and(|name| name == LAUNCH))?;

@@ -43,16 +43,19 @@ fn hash(file: &File) -> io::Result<String> {
 pub fn of(kernel: &Kernel, cache: &Cache) -> Result<Bootable, LabError> {
     let image =
         bounded::read(&kernel.image, &PARTS).map_err(LabError::io("read", &kernel.image))?;
-    let wrong =
+    let invalid =
         |reason: String| LabError::WrongKernel { what: kernel.image.display().to_string(), reason };
     if image.starts_with(b"\x7fELF") {
         return match payload::has_pvh_entry(&image) {
             true => in_memory(&image),
-            false => Err(wrong("it was built without CONFIG_PVH; give its bzImage instead".into())),
+            false => {
+                Err(invalid("it was built without CONFIG_PVH; give its bzImage instead".into()))
+            }
         };
     }
     let cached = file_cache(cache).get(&sha256_hex(&image), &mut || true, &mut |file| {
-        let vmlinux = payload::vmlinux(&image).map_err(|e| NotCached::Lab(wrong(e.to_string())))?;
+        let vmlinux =
+            payload::vmlinux(&image).map_err(|e| NotCached::Lab(invalid(e.to_string())))?;
         if !payload::has_pvh_entry(&vmlinux) {
             return Err(NotCached::Indirect);
         }

@@ -71,7 +71,7 @@ pub struct Saved {
 /// (`qemu_icount_bias`, `qemu_icount`).
 const ICOUNT: &[u8] = b"\x0ctimer/icount";
 
-/// Parses a saved machine; none if the format of the file is unknown.
+/// Parses a saved machine; returns `None` if the format of the file is unknown.
 pub fn read(file: &[u8]) -> Option<Saved> {
     let mut reader = Reader { bytes: file, at: memory_section(file)? };
     let mut memory = Memory::default();

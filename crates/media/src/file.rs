@@ -30,7 +30,7 @@ pub fn write(path: &Path, fill: impl FnOnce(&mut File) -> io::Result<()>) -> io:
 /// Writes a new file atomically.
 ///
 /// # Errors
-/// Those of [`write()`]; also if the path exists.
+/// Those of [`write()`], and an error if the path exists.
 pub fn write_new(path: &Path, fill: impl FnOnce(&mut File) -> io::Result<()>) -> io::Result<()> {
     write_atomically(path, fill, Draft::publish)
 }
@@ -126,7 +126,7 @@ impl NewFolder {
     }
 }
 
-/// Opens a terminal, a pipe or /dev/null for writing; none for a file or a new path.
+/// Opens a terminal, a pipe or /dev/null for writing; returns `None` for a file or a new path.
 fn open_stream(path: &Path) -> io::Result<Option<File>> {
     let kind = |file: &Stat| FileType::from_raw_mode(file.st_mode);
     match rustix::fs::stat(path) {

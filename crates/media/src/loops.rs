@@ -78,7 +78,7 @@ pub(crate) struct Backing {
 }
 
 impl Backing {
-    /// Returns the backing of a loop device; none if it is not an attached loop device.
+    /// Returns the backing of a loop device, or `None` if it is not an attached loop device.
     pub fn of(path: &Path) -> Option<Backing> {
         let info = info(&File::open(path).ok()?)?;
         let mut devices = vec![new_number(info.device)];
@@ -202,7 +202,7 @@ pub fn is_direct(path: &Path) -> bool {
     fs::read_to_string(file).is_ok_and(|text| text.trim() == "1")
 }
 
-/// Returns the kernel's name of the backing file; none once the loop device is detached.
+/// Returns the kernel's name of the backing file, or `None` once the loop device is detached.
 pub fn backing(path: &Path) -> Option<String> {
     let file = Path::new("/sys/block").join(path.file_name()?).join("loop/backing_file");
     fs::read_to_string(file).ok()

@@ -35,9 +35,9 @@ pub struct Owner {
     pub boot: String,
     /// Its start time, in clock ticks after that boot.
     pub started: u64,
-    /// The namespace of the process ID; none in the marker of an older fsdyno.
+    /// The namespace of the process ID, or `None` in the marker of an older fsdyno.
     pub namespace: Option<u64>,
-    /// The name of the machine (uname(2)); none in the marker of an older fsdyno.
+    /// The name of the machine (uname(2)), or `None` in the marker of an older fsdyno.
     pub node: Option<String>,
 }
 
@@ -68,7 +68,7 @@ impl Owner {
         format!("{TITLE}\npid {pid}\nboot {boot}\nstarted {started}\n{namespace}{node}")
     }
 
-    /// Parses a marker; none if it is torn or not a marker at all.
+    /// Parses a marker; returns `None` if it is torn or not a marker at all.
     pub fn parse(text: &str) -> Option<Owner> {
         let mut lines = text.lines();
         if lines.next() != Some(TITLE) || !text.ends_with('\n') {

@@ -149,7 +149,8 @@ impl Probed {
         Some(self.sysfs.as_ref()?.file_name()?.to_string_lossy().into_owned())
     }
 
-    /// Reads a file below `/sys/block/NAME/`, without surrounding white space; none if it is missing or empty.
+    /// Reads a file below `/sys/block/NAME/`, without surrounding white space; returns `None` if it is missing or
+    /// empty.
     pub fn fact(&self, name: &str) -> Option<String> {
         let text = std::fs::read_to_string(self.sysfs.as_ref()?.join(name)).ok()?;
         let text = text.trim();
@@ -248,7 +249,7 @@ impl Buffer {
     }
 }
 
-/// Returns the sysfs folder of a device number; none for a file system without a device.
+/// Returns the sysfs folder of a device number, or `None` for a file system without a device.
 fn sysfs(device: u64) -> Option<PathBuf> {
     let link = format!("/sys/dev/block/{}:{}", major(device), minor(device));
     std::fs::canonicalize(link).ok()

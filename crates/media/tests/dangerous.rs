@@ -1,13 +1,13 @@
 //! Dangerous requests: each is refused with its reason, and no byte of any device changes.
 #![allow(clippy::unwrap_used, reason = "tests may unwrap")]
 
-mod bench;
+mod fixture;
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use bench::{
-    Bench, MIB, command, feed, has, md_superblock, put, quiet, skip_reason, succeeds, tool,
+use fixture::{
+    LoopDevices, MIB, command, feed, has, md_superblock, put, quiet, skip_reason, succeeds, tool,
 };
 use fsdyno_media::block::{BlockError, check_drive};
 
@@ -25,18 +25,18 @@ impl Request {
         Request { path: device.into(), erase, between: None }
     }
 
-    fn with_action(self, between: impl FnOnce(&mut Bench) + 'static) -> Request {
+    fn with_action(self, between: impl FnOnce(&mut LoopDevices) + 'static) -> Request {
         Request { between: Some(Box::new(between)), ..self }
     }
 }
 
-type Between = Box<dyn FnOnce(&mut Bench)>;
+type Between = Box<dyn FnOnce(&mut LoopDevices)>;
 
 /// A request, or the reason why it cannot be prepared here.
 type Prepared = Result<Request, String>;
 
 /// A danger, its preparation, and a part of the expected reason.
-type Case = (&'static str, fn(&mut Bench) -> Prepared, &'static str);
+type Case = (&'static str, fn(&mut LoopDevices) -> Prepared, &'static str);
 
 const CASES: &[Case] = &[
     ("a mounted drive", mounted, "is mounted at /"),
@@ -71,20 +71,20 @@ const CASES: &[Case] = &[
     ("partitions only in the kernel's table", kernel_parts, "it has partitions: loop"),
     (
         "an ext4",
-        |bench| formatted(bench, 24, &["mke2fs", "-q", "-t", "ext4"]),
+        |fixture| formatted(fixture, 24, &["mke2fs", "-q", "-t", "ext4"]),
         "not fsdyno's: ext4",
     ),
-    ("an xfs", |bench| formatted(bench, 320, &["mkfs.xfs", "-q"]), "not fsdyno's: xfs"),
-    ("a btrfs", |bench| formatted(bench, 128, &["mkfs.btrfs", "-q"]), "not fsdyno's: btrfs"),
+    ("an xfs", |fixture| formatted(fixture, 320, &["mkfs.xfs", "-q"]), "not fsdyno's: xfs"),
+    ("a btrfs", |fixture| formatted(fixture, 128, &["mkfs.btrfs", "-q"]), "not fsdyno's: btrfs"),
     (
         "a file system whose partition table is lost",
-        |bench| lost(bench, 2048),
+        |fixture| lost(fixture, 2048),
         "begins at byte 1048576",
     ),
-    ("the same at DOS's second track", |bench| lost(bench, 63), "begins at byte 32256"),
-    ("the same at a GPT's first sector", |bench| lost(bench, 34), "begins at byte 17408"),
-    ("the same at 2 MiB", |bench| lost(bench, 4096), "begins at byte 2097152"),
-    ("the same at 4 MiB", |bench| lost(bench, 8192), "begins at byte 4194304"),
+    ("the same at DOS's second track", |fixture| lost(fixture, 63), "begins at byte 32256"),
+    ("the same at a GPT's first sector", |fixture| lost(fixture, 34), "begins at byte 17408"),
+    ("the same at 2 MiB", |fixture| lost(fixture, 4096), "begins at byte 2097152"),
+    ("the same at 4 MiB", |fixture| lost(fixture, 8192), "begins at byte 4194304"),
     ("a partition", partition, "is a partition, and fsdyno uses whole drives only"),
     ("a link that changes", link, "; nothing was written"),
     ("a reused device number", number, "; nothing was written"),
@@ -133,24 +133,24 @@ fn dangerous_requests_are_refused_with_their_reason_and_change_nothing() {
     }
     let (mut refused, mut skipped) = (0, Vec::new());
     for (name, make, reason) in CASES {
-        let mut bench = Bench::new();
-        let request = match make(&mut bench) {
+        let mut fixture = LoopDevices::new();
+        let request = match make(&mut fixture) {
             Ok(request) => request,
             Err(why) => {
                 skipped.push(format!("{name} ({why})"));
                 continue;
             }
         };
-        let before = bench.hashes();
+        let before = fixture.hashes();
         let inspection = check_drive(&request.path, request.erase.as_deref());
-        assert_eq!(bench.hashes(), before, "{name}: the inspection changed a byte");
+        assert_eq!(fixture.hashes(), before, "{name}: the inspection changed a byte");
         let error = match (inspection, request.between) {
             (Err(error), _) => error,
             (Ok(inspected), Some(between)) => {
-                between(&mut bench);
-                let before = bench.hashes();
+                between(&mut fixture);
+                let before = fixture.hashes();
                 let error = inspected.claim().map(drop).expect_err(name);
-                assert_eq!(bench.hashes(), before, "{name}: the claim changed a byte");
+                assert_eq!(fixture.hashes(), before, "{name}: the claim changed a byte");
                 error
             }
             (Ok(_), None) => panic!("{name}: the drive was accepted"),
@@ -170,12 +170,12 @@ fn another_part_of_the_same_file_is_another_drive() {
     if let Some(why) = skip_reason() {
         return println!("skipped: {why}");
     }
-    let mut bench = Bench::new();
-    let image = bench.image(64);
-    let mine = bench.attach(&image, &["--sizelimit", "33554432"]);
-    let other = bench.attach(&image, &["--offset", "33554432"]);
+    let mut fixture = LoopDevices::new();
+    let image = fixture.image(64);
+    let mine = fixture.attach(&image, &["--sizelimit", "33554432"]);
+    let other = fixture.attach(&image, &["--offset", "33554432"]);
     tool("mke2fs", &["-q", "-t", "ext4", &other]);
-    bench.mount(&other, &[]);
+    fixture.mount(&other, &[]);
     check_drive(Path::new(&mine), Some(&image.to_string_lossy())).unwrap();
 }
 
@@ -195,41 +195,41 @@ fn plain(path: &str) -> Prepared {
     Ok(Request { path: path.into(), erase: None, between: None })
 }
 
-fn formatted(bench: &mut Bench, mebibytes: u64, argv: &[&str]) -> Prepared {
-    let (Some(name), Some(words)) = (argv.first(), argv.get(1..)) else { return plain("") };
+fn formatted(fixture: &mut LoopDevices, mebibytes: u64, argv: &[&str]) -> Prepared {
+    let (Some(name), Some(args)) = (argv.first(), argv.get(1..)) else { return plain("") };
     needs(&[name])?;
-    let (device, image) = bench.device(mebibytes);
-    tool(name, &[words, &[&device]].concat());
+    let (device, image) = fixture.device(mebibytes);
+    tool(name, &[args, &[&device]].concat());
     Ok(Request::confirmed(&device, &image))
 }
 
-fn mounted(bench: &mut Bench) -> Prepared {
-    let (device, image) = bench.device(24);
+fn mounted(fixture: &mut LoopDevices) -> Prepared {
+    let (device, image) = fixture.device(24);
     ext2(&device);
-    bench.mount(&device, &[]);
+    fixture.mount(&device, &[]);
     Ok(Request::confirmed(&device, &image))
 }
 
-fn mounted_read_only(bench: &mut Bench) -> Prepared {
-    let (device, image) = bench.device(24);
+fn mounted_read_only(fixture: &mut LoopDevices) -> Prepared {
+    let (device, image) = fixture.device(24);
     ext2(&device);
-    bench.mount(&device, &["-o", "ro"]);
+    fixture.mount(&device, &["-o", "ro"]);
     Ok(Request::confirmed(&device, &image))
 }
 
 /// Adds a partition in the kernel's table only, so that its mount is the only reason.
-fn add_partition(bench: &mut Bench, device: &str) -> String {
+fn add_partition(fixture: &mut LoopDevices, device: &str) -> String {
     tool("addpart", &[device, "1", "4096", "32768"]);
     let device_name = device.to_string();
-    bench.undo(move || quiet("delpart", &[&device_name, "1"]));
+    fixture.undo(move || quiet("delpart", &[&device_name, "1"]));
     format!("{device}p1")
 }
 
-fn mounted_partition(bench: &mut Bench) -> Prepared {
-    let (device, image) = bench.device(24);
-    let partition = add_partition(bench, &device);
+fn mounted_partition(fixture: &mut LoopDevices) -> Prepared {
+    let (device, image) = fixture.device(24);
+    let partition = add_partition(fixture, &device);
     ext2(&partition);
-    bench.mount(&partition, &[]);
+    fixture.mount(&partition, &[]);
     Ok(Request::confirmed(&device, &image))
 }
 
@@ -240,37 +240,37 @@ fn mount_apart(device: &str, at: &Path, more: &[&str], then: &str) -> Command {
     command("unshare", &[more, &["sh", "-c", &script]].concat())
 }
 
-fn mounted_elsewhere(bench: &mut Bench) -> Prepared {
-    let (device, image) = bench.device(24);
+fn mounted_elsewhere(fixture: &mut LoopDevices) -> Prepared {
+    let (device, image) = fixture.device(24);
     ext2(&device);
-    let at = bench.folder("at");
+    let at = fixture.folder("at");
     let then = "echo ready && exec sleep 1000";
-    bench.process(&mut mount_apart(&device, &at, &["--mount"], then));
+    fixture.process(&mut mount_apart(&device, &at, &["--mount"], then));
     Ok(Request::confirmed(&device, &image))
 }
 
 /// Mounts in a namespace held only by a file. The superblock is overwritten, so that only the kernel's claim shows it.
-fn mounted_nowhere(bench: &mut Bench) -> Prepared {
-    let (device, image) = bench.device(24);
+fn mounted_nowhere(fixture: &mut LoopDevices) -> Prepared {
+    let (device, image) = fixture.device(24);
     ext2(&device);
-    let (at, outer) = (bench.folder("at"), bench.folder("outer"));
+    let (at, outer) = (fixture.folder("at"), fixture.folder("outer"));
     // The file works only on a mount that does not propagate.
     let path = outer.to_string_lossy().into_owned();
     tool("mount", &["-t", "tmpfs", "none", &path]);
-    bench.undo(move || quiet("umount", &[&path]));
+    fixture.undo(move || quiet("umount", &[&path]));
     let path = outer.to_string_lossy().into_owned();
     tool("mount", &["--make-private", &path]);
     let file = outer.join("namespace");
     std::fs::write(&file, "").unwrap();
     let option = format!("--mount={}", file.display());
     assert!(mount_apart(&device, &at, &[&option], "true").status().unwrap().success());
-    bench.undo(move || quiet("umount", &[&file.to_string_lossy()]));
+    fixture.undo(move || quiet("umount", &[&file.to_string_lossy()]));
     put(&image, 0, &[0; 64 << 10]);
     quiet("blockdev", &["--flushbufs", &device]);
     Ok(Request::confirmed(&device, &image))
 }
 
-fn root(_: &mut Bench) -> Prepared {
+fn root(_: &mut LoopDevices) -> Prepared {
     let status = rustix::fs::stat("/").unwrap();
     let (major, minor) = (rustix::fs::major(status.st_dev), rustix::fs::minor(status.st_dev));
     let folder = std::fs::canonicalize(format!("/sys/dev/block/{major}:{minor}"));
@@ -285,42 +285,42 @@ fn root(_: &mut Bench) -> Prepared {
     Ok(Request { path, erase: None, between: None })
 }
 
-fn btrfs_member(bench: &mut Bench) -> Prepared {
+fn btrfs_member(fixture: &mut LoopDevices) -> Prepared {
     needs(&["mkfs.btrfs"])?;
-    let ((first, _), (second, image)) = (bench.device(128), bench.device(128));
+    let ((first, _), (second, image)) = (fixture.device(128), fixture.device(128));
     tool("mkfs.btrfs", &["-q", "-d", "single", "-m", "single", &first, &second]);
     tool("btrfs", &["device", "scan", &first, &second]);
     // Read-only, because otherwise the file system writes at any time.
-    bench.mount(&first, &["-t", "btrfs", "-o", "ro"]);
+    fixture.mount(&first, &["-t", "btrfs", "-o", "ro"]);
     Ok(Request::confirmed(&second, &image))
 }
 
-fn journal(bench: &mut Bench) -> Prepared {
-    let ((device, _), (journal, image)) = (bench.device(24), bench.device(24));
+fn journal(fixture: &mut LoopDevices) -> Prepared {
+    let ((device, _), (journal, image)) = (fixture.device(24), fixture.device(24));
     tool("mke2fs", &["-q", "-b", "4096", "-O", "journal_dev", &journal]);
     let option = format!("device={journal}");
     tool("mke2fs", &["-q", "-b", "4096", "-t", "ext4", "-J", &option, &device]);
-    bench.mount(&device, &["-o", "ro"]);
+    fixture.mount(&device, &["-o", "ro"]);
     Ok(Request::confirmed(&journal, &image))
 }
 
-fn swap(bench: &mut Bench) -> Prepared {
-    let (device, image) = bench.device(24);
+fn swap(fixture: &mut LoopDevices) -> Prepared {
+    let (device, image) = fixture.device(24);
     tool("mkswap", &[&device]);
     if !succeeds("swapon", &[&device]) {
         return Err("swapon is refused here".into());
     }
     let off = device.clone();
-    bench.undo(move || quiet("swapoff", &[&off]));
+    fixture.undo(move || quiet("swapoff", &[&off]));
     Ok(Request::confirmed(&device, &image))
 }
 
-fn swap_off(bench: &mut Bench) -> Prepared {
-    formatted(bench, 24, &["mkswap"])
+fn swap_off(fixture: &mut LoopDevices) -> Prepared {
+    formatted(fixture, 24, &["mkswap"])
 }
 
-fn lvm(bench: &mut Bench) -> Prepared {
-    formatted(bench, 24, &["pvcreate", "--quiet", "--yes"])
+fn lvm(fixture: &mut LoopDevices) -> Prepared {
+    formatted(fixture, 24, &["pvcreate", "--quiet", "--yes"])
 }
 
 fn mapper() -> Result<(), String> {
@@ -331,120 +331,120 @@ fn mapper() -> Result<(), String> {
     }
 }
 
-fn lvm_active(bench: &mut Bench) -> Prepared {
+fn lvm_active(fixture: &mut LoopDevices) -> Prepared {
     mapper()?;
     needs(&["vgcreate"])?;
-    let (device, image) = bench.device(32);
+    let (device, image) = fixture.device(32);
     let group = format!("fsdyno{}", std::process::id());
     tool("vgcreate", &["--quiet", "--yes", &group, &device]);
     tool("lvcreate", &["--quiet", "--yes", "--zero", "n", "--extents", "1", "--name", "v", &group]);
-    bench.undo(move || quiet("vgremove", &["--force", "--yes", &group]));
+    fixture.undo(move || quiet("vgremove", &["--force", "--yes", &group]));
     Ok(Request::confirmed(&device, &image))
 }
 
-fn map(bench: &mut Bench, device: &str) -> Result<String, String> {
+fn map(fixture: &mut LoopDevices, device: &str) -> Result<String, String> {
     mapper()?;
     let name = format!("fsdyno-{}-{}", std::process::id(), device.replace('/', "-"));
     tool("dmsetup", &["create", &name, "--table", &format!("0 32768 linear {device} 0")]);
     let copy = name.clone();
-    bench.undo(move || quiet("dmsetup", &["remove", &copy]));
+    fixture.undo(move || quiet("dmsetup", &["remove", &copy]));
     Ok(format!("/dev/mapper/{name}"))
 }
 
-fn mapped(bench: &mut Bench) -> Prepared {
-    let (device, image) = bench.device(24);
-    map(bench, &device)?;
+fn mapped(fixture: &mut LoopDevices) -> Prepared {
+    let (device, image) = fixture.device(24);
+    map(fixture, &device)?;
     Ok(Request::confirmed(&device, &image))
 }
 
-fn mapping(bench: &mut Bench) -> Prepared {
-    let (device, _) = bench.device(24);
-    plain(&map(bench, &device)?)
+fn mapping(fixture: &mut LoopDevices) -> Prepared {
+    let (device, _) = fixture.device(24);
+    plain(&map(fixture, &device)?)
 }
 
-fn md_front(bench: &mut Bench) -> Prepared {
-    let (device, image) = bench.device(24);
+fn md_front(fixture: &mut LoopDevices) -> Prepared {
+    let (device, image) = fixture.device(24);
     put(&device, 4096, &md_superblock(4096));
     Ok(Request::confirmed(&device, &image))
 }
 
-fn md_end(bench: &mut Bench) -> Prepared {
-    let (device, image) = bench.device(24);
+fn md_end(fixture: &mut LoopDevices) -> Prepared {
+    let (device, image) = fixture.device(24);
     let at = 24 * MIB - 8192;
     put(&device, at, &md_superblock(at));
     Ok(Request::confirmed(&device, &image))
 }
 
-fn md_running(bench: &mut Bench) -> Prepared {
+fn md_running(fixture: &mut LoopDevices) -> Prepared {
     needs(&["mdadm"])?;
     if !Path::new("/proc/mdstat").exists() {
         return Err("this kernel has no md".into());
     }
-    let (device, image) = bench.device(32);
+    let (device, image) = fixture.device(32);
     let name = "/dev/md/fsdyno-test";
-    let words = ["--create", name, "--run", "--force", "--level=1", "--raid-devices=2"];
-    tool("mdadm", &[&words[..], &[&device, "missing"]].concat());
-    bench.undo(move || quiet("mdadm", &["--stop", name]));
+    let args = ["--create", name, "--run", "--force", "--level=1", "--raid-devices=2"];
+    tool("mdadm", &[&args[..], &[&device, "missing"]].concat());
+    fixture.undo(move || quiet("mdadm", &["--stop", name]));
     // The array must be the only reason.
     put(&image, 4096, &[0; 4096]);
     Ok(Request::confirmed(&device, &image))
 }
 
-fn luks(bench: &mut Bench) -> Prepared {
+fn luks(fixture: &mut LoopDevices) -> Prepared {
     needs(&["cryptsetup"])?;
-    let (device, image) = bench.device(24);
-    let words =
+    let (device, image) = fixture.device(24);
+    let args =
         ["luksFormat", "--batch-mode", "--type", "luks1", "--pbkdf-force-iterations", "1000"];
-    feed("cryptsetup", &[&words[..], &[&device, "-"]].concat(), "secret");
+    feed("cryptsetup", &[&args[..], &[&device, "-"]].concat(), "secret");
     Ok(Request::confirmed(&device, &image))
 }
 
-fn table(bench: &mut Bench, label: &str) -> Result<(String, PathBuf), String> {
+fn table(fixture: &mut LoopDevices, label: &str) -> Result<(String, PathBuf), String> {
     needs(&["sfdisk"])?;
-    let (device, image) = bench.device(24);
+    let (device, image) = fixture.device(24);
     // No partition in the kernel's table: the table on the drive must be the only reason.
     feed("sfdisk", &["--quiet", "--no-reread", &device], &format!("label: {label}\n"));
     Ok((device, image))
 }
 
-fn gpt(bench: &mut Bench) -> Prepared {
-    let (device, image) = table(bench, "gpt")?;
+fn gpt(fixture: &mut LoopDevices) -> Prepared {
+    let (device, image) = table(fixture, "gpt")?;
     Ok(Request::confirmed(&device, &image))
 }
 
-fn gpt_backup(bench: &mut Bench) -> Prepared {
-    let (device, image) = table(bench, "gpt")?;
+fn gpt_backup(fixture: &mut LoopDevices) -> Prepared {
+    let (device, image) = table(fixture, "gpt")?;
     put(&device, 0, &[0; 34 * 512]);
     Ok(Request::confirmed(&device, &image))
 }
 
-fn mbr(bench: &mut Bench) -> Prepared {
-    let (device, image) = table(bench, "dos")?;
+fn mbr(fixture: &mut LoopDevices) -> Prepared {
+    let (device, image) = table(fixture, "dos")?;
     Ok(Request::confirmed(&device, &image))
 }
 
-fn kernel_parts(bench: &mut Bench) -> Prepared {
-    let (device, image) = bench.device(24);
-    add_partition(bench, &device);
+fn kernel_parts(fixture: &mut LoopDevices) -> Prepared {
+    let (device, image) = fixture.device(24);
+    add_partition(fixture, &device);
     Ok(Request::confirmed(&device, &image))
 }
 
 /// Creates a file system that begins at a sector.
-fn lost(bench: &mut Bench, sector: u64) -> Prepared {
-    let (device, image) = bench.device(24);
+fn lost(fixture: &mut LoopDevices, sector: u64) -> Prepared {
+    let (device, image) = fixture.device(24);
     let offset = format!("offset={}", sector * 512);
     tool("mke2fs", &["-q", "-t", "ext4", "-E", &offset, &device, "19M"]);
     Ok(Request::confirmed(&device, &image))
 }
 
-fn partition(bench: &mut Bench) -> Prepared {
-    let (device, image) = bench.device(24);
-    Ok(Request::confirmed(&add_partition(bench, &device), &image))
+fn partition(fixture: &mut LoopDevices) -> Prepared {
+    let (device, image) = fixture.device(24);
+    Ok(Request::confirmed(&add_partition(fixture, &device), &image))
 }
 
-fn link(bench: &mut Bench) -> Prepared {
-    let ((mine, image), (other, _)) = (bench.device(24), bench.device(24));
-    let link = bench.path("ata-DISK_S3RIAL");
+fn link(fixture: &mut LoopDevices) -> Prepared {
+    let ((mine, image), (other, _)) = (fixture.device(24), fixture.device(24));
+    let link = fixture.path("ata-DISK_S3RIAL");
     std::os::unix::fs::symlink(&mine, &link).unwrap();
     let request = Request::confirmed(&link.to_string_lossy(), &image);
     Ok(request.with_action(move |_| {
@@ -453,11 +453,11 @@ fn link(bench: &mut Bench) -> Prepared {
     }))
 }
 
-fn number(bench: &mut Bench) -> Prepared {
+fn number(fixture: &mut LoopDevices) -> Prepared {
     if !Path::new("/sys/block/loop0/diskseq").exists() {
         return Err("this kernel does not number its disks (5.15 does)".into());
     }
-    let ((device, image), other) = (bench.device(24), bench.image(24));
+    let ((device, image), other) = (fixture.device(24), fixture.image(24));
     let request = Request::confirmed(&device, &image);
     Ok(request.with_action(move |_| {
         tool("losetup", &["--detach", &device]);
@@ -465,80 +465,80 @@ fn number(bench: &mut Bench) -> Prepared {
     }))
 }
 
-fn mkfs_between(bench: &mut Bench) -> Prepared {
-    let (device, image) = bench.device(24);
+fn mkfs_between(fixture: &mut LoopDevices) -> Prepared {
+    let (device, image) = fixture.device(24);
     let request = Request::confirmed(&device, &image);
     Ok(request.with_action(move |_| tool("mke2fs", &["-q", "-t", "ext4", &device])))
 }
 
-fn mount_between(bench: &mut Bench) -> Prepared {
-    let (device, image) = bench.device(24);
+fn mount_between(fixture: &mut LoopDevices) -> Prepared {
+    let (device, image) = fixture.device(24);
     let request = Request::confirmed(&device, &image);
-    Ok(request.with_action(move |bench| {
+    Ok(request.with_action(move |fixture| {
         ext2(&device);
-        bench.mount(&device, &[]);
+        fixture.mount(&device, &[]);
     }))
 }
 
-fn read_only(bench: &mut Bench) -> Prepared {
-    let image = bench.image(24);
-    let device = bench.attach(&image, &["--read-only"]);
+fn read_only(fixture: &mut LoopDevices) -> Prepared {
+    let image = fixture.image(24);
+    let device = fixture.attach(&image, &["--read-only"]);
     Ok(Request::confirmed(&device, &image))
 }
 
-fn too_small(bench: &mut Bench) -> Prepared {
-    let (device, image) = bench.device(8);
+fn too_small(fixture: &mut LoopDevices) -> Prepared {
+    let (device, image) = fixture.device(8);
     Ok(Request::confirmed(&device, &image))
 }
 
-fn no_erase(bench: &mut Bench) -> Prepared {
-    plain(&bench.device(24).0)
+fn no_erase(fixture: &mut LoopDevices) -> Prepared {
+    plain(&fixture.device(24).0)
 }
 
-fn wrong_erase(bench: &mut Bench) -> Prepared {
-    Ok(Request::confirmed(&bench.device(24).0, Path::new("S3RIAL")))
+fn wrong_erase(fixture: &mut LoopDevices) -> Prepared {
+    Ok(Request::confirmed(&fixture.device(24).0, Path::new("S3RIAL")))
 }
 
-fn short_erase(bench: &mut Bench) -> Prepared {
-    let (device, image) = bench.device(24);
+fn short_erase(fixture: &mut LoopDevices) -> Prepared {
+    let (device, image) = fixture.device(24);
     Ok(Request::confirmed(&device, image.parent().unwrap()))
 }
 
-fn under_loop(bench: &mut Bench) -> Prepared {
-    let (device, image) = bench.device(24);
-    bench.attach(Path::new(&device), &["--read-only"]);
+fn under_loop(fixture: &mut LoopDevices) -> Prepared {
+    let (device, image) = fixture.device(24);
+    fixture.attach(Path::new(&device), &["--read-only"]);
     Ok(Request::confirmed(&device, &image))
 }
 
-fn over_device(bench: &mut Bench) -> Prepared {
-    let (below, _) = bench.device(24);
-    let device = bench.attach(Path::new(&below), &[]);
+fn over_device(fixture: &mut LoopDevices) -> Prepared {
+    let (below, _) = fixture.device(24);
+    let device = fixture.attach(Path::new(&below), &[]);
     Ok(Request::confirmed(&device, Path::new(&below)))
 }
 
-fn same_file(bench: &mut Bench) -> Prepared {
-    let (device, image) = bench.device(100);
-    let other = bench.attach(&image, &["--offset", "73400320"]);
+fn same_file(fixture: &mut LoopDevices) -> Prepared {
+    let (device, image) = fixture.device(100);
+    let other = fixture.attach(&image, &["--offset", "73400320"]);
     tool("mke2fs", &["-q", "-t", "ext4", &other]);
-    bench.mount(&other, &[]);
+    fixture.mount(&other, &[]);
     Ok(Request::confirmed(&device, &image))
 }
 
-fn same_bytes(bench: &mut Bench) -> Prepared {
-    let image = bench.image(48);
-    let device = bench.attach(&image, &["--sizelimit", "33554432"]);
-    bench.attach(&image, &["--offset", "33550336", "--sizelimit", "8192"]);
+fn same_bytes(fixture: &mut LoopDevices) -> Prepared {
+    let image = fixture.image(48);
+    let device = fixture.attach(&image, &["--sizelimit", "33554432"]);
+    fixture.attach(&image, &["--offset", "33550336", "--sizelimit", "8192"]);
     Ok(Request::confirmed(&device, &image))
 }
 
-fn file_written(bench: &mut Bench) -> Prepared {
-    let (device, image) = bench.device(24);
+fn file_written(fixture: &mut LoopDevices) -> Prepared {
+    let (device, image) = fixture.device(24);
     let script = format!("exec 3<>{}; echo ready; exec sleep 1000", image.display());
-    bench.process(&mut command("sh", &["-c", &script]));
+    fixture.process(&mut command("sh", &["-c", &script]));
     Ok(Request::confirmed(&device, &image))
 }
 
-fn file_swap(bench: &mut Bench) -> Prepared {
+fn file_swap(fixture: &mut LoopDevices) -> Prepared {
     // File systems in memory support no swap files.
     let folder = tempfile::tempdir().unwrap();
     let image = folder.path().join("image");
@@ -547,45 +547,45 @@ fn file_swap(bench: &mut Bench) -> Prepared {
     tool("chmod", &["600", &path]);
     tool("mkswap", &[&path]);
     let on = succeeds("swapon", &[&path]);
-    bench.undo(move || {
+    fixture.undo(move || {
         quiet("swapoff", &[&path]);
         drop(folder);
     });
     if !on {
         return Err("swapon of a file is refused here".into());
     }
-    let device = bench.attach(&image, &["--offset", "4194304"]);
+    let device = fixture.attach(&image, &["--offset", "4194304"]);
     Ok(Request::confirmed(&device, &image))
 }
 
-fn written(bench: &mut Bench) -> Prepared {
-    let (device, image) = bench.device(24);
+fn written(fixture: &mut LoopDevices) -> Prepared {
+    let (device, image) = fixture.device(24);
     let script = format!("exec 3<>{device}; echo ready; exec sleep 1000");
-    bench.process(&mut command("sh", &["-c", &script]));
+    fixture.process(&mut command("sh", &["-c", &script]));
     Ok(Request::confirmed(&device, &image))
 }
 
-fn held(bench: &mut Bench) -> Prepared {
+fn held(fixture: &mut LoopDevices) -> Prepared {
     use std::os::unix::fs::OpenOptionsExt;
-    let (device, image) = bench.device(24);
+    let (device, image) = fixture.device(24);
     let exclusive = rustix::fs::OFlags::EXCL.bits() as i32;
     let file = std::fs::File::options().read(true).custom_flags(exclusive).open(&device).unwrap();
-    bench.undo(move || drop(file));
+    fixture.undo(move || drop(file));
     Ok(Request::confirmed(&device, &image))
 }
 
-fn locked(bench: &mut Bench) -> Prepared {
-    let (device, image) = bench.device(24);
+fn locked(fixture: &mut LoopDevices) -> Prepared {
+    let (device, image) = fixture.device(24);
     let request = Request::confirmed(&device, &image);
-    Ok(request.with_action(move |bench| {
+    Ok(request.with_action(move |fixture| {
         let script = "echo ready; exec sleep 1000";
-        bench.process(&mut command("flock", &["--no-fork", &device, "sh", "-c", script]));
+        fixture.process(&mut command("flock", &["--no-fork", &device, "sh", "-c", script]));
     }))
 }
 
 /// Returns a blank drive that fsdyno has claimed and released.
-fn used(bench: &mut Bench) -> (String, PathBuf) {
-    let (device, image) = bench.device(24);
+fn used(fixture: &mut LoopDevices) -> (String, PathBuf) {
+    let (device, image) = fixture.device(24);
     let erase = image.to_string_lossy().into_owned();
     let claim = check_drive(Path::new(&device), Some(&erase)).unwrap().claim().unwrap();
     ext2(&claim.device().unwrap().path.to_string_lossy());
@@ -593,37 +593,37 @@ fn used(bench: &mut Bench) -> (String, PathBuf) {
     (device, image)
 }
 
-fn claimed(bench: &mut Bench) -> Prepared {
-    let (device, image) = bench.device(24);
+fn claimed(fixture: &mut LoopDevices) -> Prepared {
+    let (device, image) = fixture.device(24);
     let request = Request::confirmed(&device, &image);
     let erase = request.erase.clone();
     let claim = check_drive(Path::new(&device), erase.as_deref()).unwrap().claim().unwrap();
-    bench.undo(move || drop(claim));
+    fixture.undo(move || drop(claim));
     Ok(request)
 }
 
-fn copied(bench: &mut Bench) -> Prepared {
-    let (_, image) = used(bench);
-    let copy = bench.image(24);
+fn copied(fixture: &mut LoopDevices) -> Prepared {
+    let (_, image) = used(fixture);
+    let copy = fixture.image(24);
     std::fs::copy(&image, &copy).unwrap();
-    let device = bench.attach(&copy, &[]);
+    let device = fixture.attach(&copy, &[]);
     Ok(Request::confirmed(&device, &copy))
 }
 
-fn taken(bench: &mut Bench) -> Prepared {
-    let (device, image) = used(bench);
+fn taken(fixture: &mut LoopDevices) -> Prepared {
+    let (device, image) = used(fixture);
     tool("mke2fs", &["-q", "-F", "-t", "ext4", "-E", "offset=1048576", &device, "20M"]);
     Ok(Request::confirmed(&device, &image))
 }
 
-fn later_table(bench: &mut Bench) -> Prepared {
+fn later_table(fixture: &mut LoopDevices) -> Prepared {
     needs(&["sfdisk"])?;
-    let (device, image) = used(bench);
+    let (device, image) = used(fixture);
     feed("sfdisk", &["--quiet", "--no-reread", &device], "label: dos\n");
     Ok(Request::confirmed(&device, &image))
 }
 
-fn no_serial(_: &mut Bench) -> Prepared {
+fn no_serial(_: &mut LoopDevices) -> Prepared {
     let names = ["/dev/zram0", "/dev/ram0"];
     let found = names.iter().find(|name| Path::new(name).exists());
     plain(found.ok_or("neither zram nor ram disk here")?)
@@ -634,9 +634,9 @@ fn all_reasons_are_reported_at_once() {
     if let Some(why) = skip_reason() {
         return println!("skipped: {why}");
     }
-    let mut bench = Bench::new();
-    let image = bench.image(24);
-    let device = bench.attach(&image, &["--read-only"]);
+    let mut fixture = LoopDevices::new();
+    let image = fixture.image(24);
+    let device = fixture.attach(&image, &["--read-only"]);
     put(&image, 4096, &md_superblock(4096));
     let Err(BlockError::Refused { reasons, .. }) = check_drive(Path::new(&device), None) else {
         panic!("the drive was accepted")

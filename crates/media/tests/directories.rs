@@ -1,12 +1,12 @@
 //! Dangerous directories: foreign files are neither entered nor removed, whatever their names.
 #![allow(clippy::unwrap_used, reason = "tests may unwrap")]
 
-mod bench;
+mod fixture;
 
 use std::os::unix::fs::symlink;
 use std::path::Path;
 
-use bench::{Bench, command, skip_reason, tool};
+use fixture::{LoopDevices, command, skip_reason, tool};
 use fsdyno_media::{Directory, MediaError, Room, check, clean, leftovers};
 use fsdyno_record::Bytes;
 
@@ -22,8 +22,8 @@ fn has_thesis(folder: &Path) -> bool {
 
 #[test]
 fn links_that_replace_our_directories_are_not_followed() {
-    let bench = Bench::new();
-    let (parent, other) = (bench.folder("parent"), bench.folder("other"));
+    let fixture = LoopDevices::new();
+    let (parent, other) = (fixture.folder("parent"), fixture.folder("other"));
     write_thesis(&other);
     // Replacing the root of the trial, inside the tree, and replacing the subdirectory itself.
     let directory = Directory::create(&parent).unwrap();
@@ -46,8 +46,8 @@ fn links_that_replace_our_directories_are_not_followed() {
 
 #[test]
 fn a_directory_that_replaces_ours_is_not_touched() {
-    let bench = Bench::new();
-    let parent = bench.folder("parent");
+    let fixture = LoopDevices::new();
+    let parent = fixture.folder("parent");
     for empty in [false, true] {
         let directory = Directory::create(&parent).unwrap();
         let path = directory.path().to_path_buf();
@@ -63,21 +63,21 @@ fn a_directory_that_replaces_ours_is_not_touched() {
 
 #[test]
 fn work_moves_with_its_parent_and_the_parents_successor_is_not_touched() {
-    let bench = Bench::new();
-    let parent = bench.folder("parent");
+    let fixture = LoopDevices::new();
+    let parent = fixture.folder("parent");
     let directory = Directory::create(&parent).unwrap();
     let name = directory.path().file_name().unwrap().to_owned();
-    std::fs::rename(&parent, bench.path("away")).unwrap();
+    std::fs::rename(&parent, fixture.path("away")).unwrap();
     write_thesis(&parent.join(&name));
     directory.remove().unwrap();
     assert!(has_thesis(&parent.join(&name)));
-    assert!(!bench.path("away").join(&name).exists());
+    assert!(!fixture.path("away").join(&name).exists());
 }
 
 #[test]
 fn a_link_named_like_a_leftover_is_not_one() {
-    let bench = Bench::new();
-    let (parent, other) = (bench.folder("parent"), bench.folder("other"));
+    let fixture = LoopDevices::new();
+    let (parent, other) = (fixture.folder("parent"), fixture.folder("other"));
     write_thesis(&other);
     std::fs::write(other.join("fsdyno.marker"), "").unwrap();
     let name = ".fsdyno-4194305-0123456789abcdef";
@@ -94,14 +94,14 @@ fn another_file_system_mounted_over_our_work_is_not_touched() {
         return println!("skipped: {reason}");
     }
     for over in ["root", "root/inside", ""] {
-        let mut bench = Bench::new();
-        let parent = bench.folder("parent");
+        let mut fixture = LoopDevices::new();
+        let parent = fixture.folder("parent");
         let directory = Directory::create(&parent).unwrap();
         std::fs::create_dir(directory.path().join("root/inside")).unwrap();
         let at = directory.path().join(over).to_string_lossy().into_owned();
         tool("mount", &["-t", "tmpfs", "none", &at]);
         let path = at.clone();
-        bench.undo(move || bench::quiet("umount", &[&path]));
+        fixture.undo(move || fixture::quiet("umount", &[&path]));
         write_thesis(Path::new(&at));
         assert!(directory.remove().is_err(), "{over:?}");
         assert!(has_thesis(Path::new(&at)), "{over:?}");
@@ -113,10 +113,10 @@ fn a_read_only_and_a_full_file_system_are_refused() {
     if let Some(reason) = skip_reason() {
         return println!("skipped: {reason}");
     }
-    let mut bench = Bench::new();
-    let (device, _) = bench.device(24);
+    let mut fixture = LoopDevices::new();
+    let (device, _) = fixture.device(24);
     tool("mke2fs", &["-q", "-F", "-t", "ext2", &device]);
-    let at = bench.mount(&device, &["-o", "ro"]);
+    let at = fixture.mount(&device, &["-o", "ro"]);
     assert!(matches!(Directory::create(&at), Err(MediaError::ReadOnly(_))));
     tool("mount", &["-o", "remount,rw", &at.to_string_lossy()]);
     let room = Room { bytes: Bytes(32 << 20), ..Room::default() };
@@ -136,8 +136,8 @@ fn a_directory_of_another_user_is_refused() {
     if let Some(reason) = skip_reason() {
         return println!("skipped: {reason}");
     }
-    let bench = Bench::new();
-    let foreign = bench.folder("foreign");
+    let fixture = LoopDevices::new();
+    let foreign = fixture.folder("foreign");
     let base = foreign.parent().unwrap().to_string_lossy().into_owned();
     tool("chmod", &["755", &base, &foreign.to_string_lossy()]);
     // Root may write everywhere, so an unprivileged process must try.

@@ -137,8 +137,8 @@ fn by_variables(
             counted(ranks as usize, "rank")
         ));
     }
-    let words: Vec<String> = run_names.iter().filter_map(|name| env(name)).collect();
-    let run = (!words.is_empty()).then(|| plain(&words.join("-")));
+    let names: Vec<String> = run_names.iter().filter_map(|name| env(name)).collect();
+    let run = (!names.is_empty()).then(|| plain(&names.join("-")));
     let pmi = match kind {
         Kind::Mpich => env("PMI_FD").and_then(|text| text.parse().ok()),
         _ => None,

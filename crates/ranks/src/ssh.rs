@@ -206,9 +206,9 @@ mod tests {
     fn the_host_is_an_argument_after_the_options_and_the_program_is_one_word() {
         let host = Host::parse("me@a").unwrap();
         let command = command(&host, Path::new("/opt/it's here/fsdyno"));
-        let words: Vec<_> = command.get_args().map(|word| word.to_string_lossy()).collect();
+        let args: Vec<_> = command.get_args().map(|arg| arg.to_string_lossy()).collect();
         let end = ["--", "me@a", "exec '/opt/it'\\''s here/fsdyno' rank-worker"];
-        assert_eq!(words[words.len() - 3..], end);
+        assert_eq!(args[args.len() - 3..], end);
     }
 
     #[test]

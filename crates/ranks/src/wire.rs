@@ -18,8 +18,8 @@ pub const PROTOCOL: u32 = 2;
 /// Maximum time without an acknowledgement from the other host; the default is some 15 minutes (tcp(7)).
 const UNACKNOWLEDGED: Duration = Duration::from_secs(20);
 
-/// Maximum number of bytes that follow a message. They fit into the buffers of an idle connection, so that rank 0 is not
-/// blocked by a worker that is stopped meanwhile.
+/// Maximum number of bytes that follow a message. They fit into the buffers of an idle connection, so that rank 0 is
+/// not blocked by a worker that is stopped meanwhile.
 pub const MAX_BYTES: u32 = 128 << 10;
 
 /// Maximum time for the exchange of proofs.
@@ -173,7 +173,7 @@ pub fn greet(
     let challenge = Challenge { fsdyno: PROTOCOL, nonce: nonce.clone() };
     write_frame(&mut stream, &challenge).map_err(failed)?;
     let hello: Hello = read_frame(&mut stream, MAX_UNAUTHENTICATED).map_err(failed)?;
-    if !secret.is_proof(&[&words(&hello, &nonce)], &hello.proof) {
+    if !secret.is_proof(&[&proof_text(&hello, &nonce)], &hello.proof) {
         return Err("it does not know the secret of this run".into());
     }
     let proof = secret.proof(&["group", &hello.nonce, &nonce]);
@@ -187,7 +187,7 @@ pub fn greet(
 }
 
 /// Returns the text that a caller's proof covers.
-fn words(hello: &Hello, nonce: &str) -> String {
+fn proof_text(hello: &Hello, nonce: &str) -> String {
     let Hello { rank, ranks, role, version, host, pid, clock, text, nonce: own, .. } = hello;
     format!("{nonce} {own} {rank} {ranks} {role:?} {pid} {version:?} {host:?} {clock:?} {text:?}")
 }
@@ -220,7 +220,7 @@ pub fn call(
     }
     let mut hello = hello.clone();
     hello.nonce = word().map_err(stranger)?;
-    hello.proof = secret.proof(&[&words(&hello, &challenge.nonce)]);
+    hello.proof = secret.proof(&[&proof_text(&hello, &challenge.nonce)]);
     write_frame(&mut stream, &hello).map_err(stranger)?;
     let welcome: Welcome = read_frame(&mut stream, MAX_UNAUTHENTICATED).map_err(stranger)?;
     if !secret.is_proof(&["group", &hello.nonce, &challenge.nonce], &welcome.proof) {
@@ -296,7 +296,7 @@ mod tests {
         let caller = std::thread::spawn(move || {
             let challenge: Challenge = read_frame(&mut theirs, MAX_UNAUTHENTICATED).unwrap();
             let mut hello = Hello { version: "1".into(), ..Hello::default() };
-            hello.proof = worker_secret.proof(&[&words(&hello, &challenge.nonce)]);
+            hello.proof = worker_secret.proof(&[&proof_text(&hello, &challenge.nonce)]);
             hello.version = "2".into();
             write_frame(&mut theirs, &hello).unwrap();
         });

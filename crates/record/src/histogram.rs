@@ -101,15 +101,15 @@ impl Histogram {
         self.total
     }
 
-    /// Returns the exact maximum latency in nanoseconds; zero if nothing was counted.
+    /// Returns the exact maximum latency in nanoseconds, or zero if nothing was counted.
     pub fn max(&self) -> u64 {
         self.max
     }
 
     /// Returns the latency in nanoseconds that `p` percent of the ops did not exceed.
     ///
-    /// It is the upper bound of the bucket that contains the op of rank ceil(p/100 * count) ("nearest
-    /// rank"), at most 1/64 too high and never above [`Histogram::max`]; zero if nothing was counted.
+    /// It is the upper bound of the bucket that contains the op of rank ceil(p/100 * count) ("nearest rank"), at most
+    /// 1/64 too high and never above [`Histogram::max`], or zero if nothing was counted.
     pub fn percentile(&self, p: f64) -> u64 {
         let count = self.count();
         let rank = ((p / 100.0 * count as f64).ceil() as u64).clamp(1, count.max(1));

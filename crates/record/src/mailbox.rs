@@ -286,7 +286,7 @@ mod tests {
     }
 
     #[test]
-    fn a_job_that_does_not_fit_is_refused_and_a_wrong_length_is_limited() {
+    fn a_job_that_does_not_fit_is_refused_and_an_invalid_length_is_limited() {
         let memory = memory();
         let mailbox = Mailbox::new(&memory).unwrap();
         assert!(mailbox.write_job(&vec![1; 1 << 20]).is_err());

@@ -354,7 +354,7 @@ mod tests {
             plan.describe(),
             "mine (an estimate from published figures; error not measured)"
         );
-        let wrong = text.replace("\"second_ways\":16", "\"second_ways\":16,\"fetch_ways\":33");
-        assert!(serde_json::from_str::<CpuPlan>(&wrong).is_err());
+        let changed = text.replace("\"second_ways\":16", "\"second_ways\":16,\"fetch_ways\":33");
+        assert!(serde_json::from_str::<CpuPlan>(&changed).is_err());
     }
 }

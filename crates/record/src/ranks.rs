@@ -13,7 +13,7 @@ use crate::units::Nanos;
 pub struct RanksMeasured {
     /// The launcher that started the ranks: `mpich`, `open-mpi`, `slurm`, `kubernetes`, `ssh` or `environment`.
     pub launcher: String,
-    /// The ranks, in their order.
+    /// The ranks, in ascending order.
     pub members: Vec<Member>,
     /// The work of each rank in each phase, in the order of the phases.
     pub phases: Vec<RanksPhase>,
@@ -57,7 +57,8 @@ pub struct RanksPhase {
     pub views: Vec<View>,
 }
 
-/// A stonewall: after a time each share of a phase stopped, and then all continued to the maximum number of items.
+/// A stonewall: each share of a phase stopped when the time limit had passed; then all continued to the largest number
+/// of items of any share.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Stonewall {
@@ -84,7 +85,7 @@ fn is_zero(number: &u64) -> bool {
     *number == 0
 }
 
-/// A phase of one rank. Times start at the first op of all ranks.
+/// A phase of one rank. Times are relative to the earliest first op of any rank.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct RankPhase {
@@ -94,7 +95,7 @@ pub struct RankPhase {
     pub started_ns: Nanos,
     /// Return of its last call.
     pub returned_ns: Nanos,
-    /// Return of its syncfs(2); none for a rank whose client another rank synced.
+    /// Return of its syncfs(2), or null for a rank whose client another rank synced.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub synced_ns: Option<Nanos>,
     /// Number of its calls.
@@ -104,7 +105,7 @@ pub struct RankPhase {
     /// Number of these calls until the stonewall.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stonewall_items: Option<u64>,
-    /// Median latency of these.
+    /// Median latency of the characteristic calls.
     pub p50_ns: Nanos,
     /// 99th percentile.
     pub p99_ns: Nanos,
@@ -114,11 +115,12 @@ pub struct RankPhase {
     pub max_ns: Nanos,
     /// CPU time of its process.
     pub cpu_ns: Nanos,
-    /// Offset of its clock from the coordinator's, which is added to the coordinator's time.
+    /// Offset of this rank's clock: its time is the coordinator's time plus this.
     pub clock_offset_ns: i64,
-    /// Uncertainty of that difference: half of the shortest round trip, and the drift since.
+    /// Uncertainty of the clock offset: half of the shortest round trip, and the drift since.
     pub clock_uncertainty_ns: Nanos,
-    /// True if its excess over the median rank is more than half of the median and more than three median deviations.
+    /// True if its excess over the median rank is more than half of the median and more than three median absolute
+    /// deviations.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub straggler: bool,
 }
@@ -129,7 +131,7 @@ pub struct RankPhase {
 pub struct View {
     /// The rank that read it.
     pub rank: u32,
-    /// The rank whose directory it read; none for the shared directory.
+    /// The rank whose directory it read, or null for the shared directory.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub of: Option<u32>,
     /// Files found.
@@ -140,9 +142,10 @@ pub struct View {
     pub extra: u64,
     /// Entries with other contents, size, kind or attributes.
     pub wrong: u64,
-    /// Differences of the first reading that a later one did not find: the client showed an earlier state of the tree.
+    /// Differences found by the first reading but no longer by a later one: the client showed an earlier state of the
+    /// tree.
     pub stale: u64,
-    /// Time until a reading found no stale entry; zero if the first did not.
+    /// Time until a reading found no stale entry; zero if the first one already found none.
     #[serde(default, skip_serializing_if = "Nanos::is_zero")]
     pub settled_ns: Nanos,
 }

@@ -17,8 +17,8 @@ pub struct Repeats {
     pub at_most: u32,
     /// Seed of the first repeat; the other seeds of the pilot follow it.
     pub first_seed: u64,
-    /// Total number of repeats that the pilot requires, before the limit of `at_most`; none in a trial of
-    /// the pilot, when it was unknown.
+    /// Total number of repeats that the pilot requires, before the limit of `at_most`, or null in a trial of the
+    /// pilot, when it was unknown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "schema", schemars(range(min = 1)))]
     pub wanted: Option<u32>,

@@ -35,15 +35,15 @@ pub struct Trial {
     pub schema: u32,
     /// Identity of the trial: the first 16 digits of the plan's hash, a dash, the seed.
     pub trial_id: String,
-    /// Identity of the lab; none on a host.
+    /// Identity of the lab, or null on a host.
     pub lab_id: Option<String>,
     /// The inputs of the lab identity, so that a comparison can name what differs.
     #[serde(default, skip_serializing_if = "is_empty")]
     pub lab: Shared<BTreeMap<String, String>>,
     /// The seed.
     pub seed: u64,
-    /// Row of the table, from 0 in the order in which the commands of the folder named
-    /// them; none in records older than this field.
+    /// Row of the table, from 0 in the order in which the commands of the folder named them, or null in records older
+    /// than this field.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub row: Option<u32>,
     /// The rule that set the number of repeats, if it was not given.
@@ -107,7 +107,7 @@ pub struct AgentReport {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Measured {
-    /// Times of the setup before the first gap; none on an existing directory.
+    /// Times of the setup before the first gap, or null on an existing directory.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub setup: Option<Setup>,
     /// The timed phases, in order.
@@ -116,15 +116,15 @@ pub struct Measured {
     pub gaps: Vec<Gap>,
     /// Instrument overhead of the whole trial.
     pub instrument: Instrument,
-    /// Capacity of the file system when full; none if the workload does not fill it.
+    /// Capacity of the file system when full, or null if the workload does not fill it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub capacity: Option<Capacity>,
-    /// The tree after a command of the user's; none for other workloads, whose trees are verified.
+    /// The tree after a command of the user's, or null for other workloads, whose trees are verified.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tree: Option<TreeReport>,
     /// Result of verification.
     pub verify: VerifyReport,
-    /// The file system's own check; none on an existing directory, or if there is none.
+    /// The file system's own check, or null on an existing directory, or if there is none.
     pub check: Option<CheckReport>,
     /// The work of each rank, if several processes shared the trial.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -163,9 +163,9 @@ pub struct Phase {
     /// The unit among the operation counts whose rate represents the phase.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unit: Option<String>,
-    /// Until syncfs(2) returned; none if it could not be called.
+    /// Until syncfs(2) returned, or null if it could not be called.
     pub synced_ns: Option<Nanos>,
-    /// Until the device's own cache was empty; none if that is unknown.
+    /// Until the device's own cache was empty, or null if that is unknown.
     pub durable_ns: Option<Nanos>,
     /// CPU time of the threads that issue ops, until durable, or the latest time known.
     pub cpu_ns: Nanos,
@@ -178,7 +178,7 @@ pub struct Phase {
     /// CPU time of kernel threads by work, until durable, or the latest time known; `fuse` is the
     /// process that serves a FUSE file system.
     pub kernel_cpu_ns: BTreeMap<String, Nanos>,
-    /// Events that the processor model counted and charged, until durable, in all tasks; none without such a model.
+    /// Events that the processor model counted and charged, until durable, in all tasks, or null without such a model.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub processor: Option<ProcessorCounts>,
     /// Think time: time that the workload slept or computed between ops, part
@@ -195,13 +195,13 @@ pub struct Phase {
     pub bytes_written: Bytes,
     /// Bytes that read calls returned.
     pub bytes_read: Bytes,
-    /// Requests of the device, until durable; none if unknown. With several modelled
-    /// disks it is the sum, a journal's disk included.
+    /// Requests of the device, until durable, or null if unknown. With several modelled disks it is the sum, a
+    /// journal's disk included.
     pub device: Option<Device>,
     /// Requests of each of several modelled disks, by the kernel's names for them.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub devices: BTreeMap<String, Device>,
-    /// Dirty and write-back pages when the last call returned; none if unknown.
+    /// Dirty and write-back pages when the last call returned, or null if unknown.
     pub dirty_bytes: Option<Bytes>,
     /// Space in use on the file system at the end of the phase, by statfs.
     pub space_used: Bytes,
@@ -273,13 +273,12 @@ pub struct Device {
     pub bytes_read: Bytes,
     /// Bytes written.
     pub bytes_written: Bytes,
-    /// Seeks of the arm; none if unknown.
+    /// Seeks of the arm, or null if unknown.
     pub seeks: Option<u64>,
-    /// Time in which the device was busy (summed over several devices, which may exceed the elapsed
-    /// time); none if unknown.
+    /// Time in which the device was busy (summed over several devices, which may exceed the elapsed time), or null if
+    /// unknown.
     pub busy_ns: Option<Nanos>,
-    /// Maximum number of requests in flight (with several devices, at one of them); none
-    /// if unknown.
+    /// Maximum number of requests in flight (with several devices, at one of them), or null if unknown.
     pub peak_in_flight: Option<u64>,
 }
 

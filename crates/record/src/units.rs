@@ -35,7 +35,7 @@ impl Nanos {
         self.0 == 0
     }
 
-    /// Returns this instant minus an earlier one; zero if the other is later.
+    /// Returns this instant minus an earlier one, or zero if the other is later.
     pub fn since(self, earlier: Nanos) -> Nanos {
         Nanos(self.0.saturating_sub(earlier.0))
     }
@@ -56,7 +56,7 @@ impl AddAssign for Nanos {
 
 impl Sub for Nanos {
     type Output = Nanos;
-    /// Saturates at zero: two time stamps from one clock never have a negative difference.
+    /// Saturates at zero, because time stamps from one clock should never go backwards.
     fn sub(self, other: Nanos) -> Nanos {
         self.since(other)
     }
@@ -148,7 +148,7 @@ pub fn rough(time: Duration) -> String {
 
 /// An error in parsing a number.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
-#[error("'{}' is not a number: write digits, such as 20000, 20k, 1.5M or 1_000_000 (k, M and G are powers of 1000)", short(.0))]
+#[error("'{}' is not a whole number: write one such as 20000, 20k, 1.5M or 1_000_000 (k, M and G are powers of 1000)", short(.0))]
 pub struct BadCount(pub String);
 
 impl std::str::FromStr for Count {
@@ -244,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn a_count_has_a_suffix_of_1000_and_underscores_between_its_digits() {
+    fn a_count_may_have_a_decimal_suffix_and_underscores_between_digits() {
         let count = |text: &str| text.parse().ok().map(|Count(count)| count);
         for (text, number) in [
             ("0", 0),

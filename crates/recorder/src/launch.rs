@@ -79,28 +79,28 @@ impl Started {
 }
 
 /// Starts a command under the filter; this thread traces its process. The command runs when the caller resumes it.
-pub fn start(words: &[String], inside: bool) -> Result<Started, RecordError> {
-    let mut started = prepare(words, Some(filter::program(inside)))?;
+pub fn start(args: &[String], inside: bool) -> Result<Started, RecordError> {
+    let mut started = prepare(args, Some(filter::program(inside)))?;
     if let Err(error) = sys::seize(started.pid) {
         // SAFETY: a signal to a child that has not run anything.
         unsafe { libc::kill(started.pid, libc::SIGKILL) };
         return Err(RecordError::Trace(error));
     }
     let opened = started.open();
-    opened.map_err(|error| RecordError::Command { command: words[0].clone(), error })?;
+    opened.map_err(|error| RecordError::Command { command: args[0].clone(), error })?;
     Ok(started)
 }
 
 /// Prepares a command: its process waits for [`Started::open`], and then installs the filter, if there is one.
 pub fn prepare(
-    words: &[String],
+    args: &[String],
     program: Option<Vec<libc::sock_filter>>,
 ) -> Result<Started, RecordError> {
-    let name = words.first().cloned().unwrap_or_default();
+    let name = args.first().cloned().unwrap_or_default();
     let command_error = |error| RecordError::Command { command: name.clone(), error };
     let (mut reports, mut reporter) = io::pipe().map_err(command_error)?;
     let (mut gate, open) = io::pipe().map_err(command_error)?;
-    let texts: Vec<CString> = words
+    let texts: Vec<CString> = args
         .iter()
         .cloned()
         .map(CString::new)
@@ -109,12 +109,12 @@ pub fn prepare(
     let run_under_filter = move || {
         reporter.write_all(&std::process::id().to_ne_bytes())?;
         gate.read_exact(&mut [0])?;
-        let installed = program.as_ref().map_or(Ok(()), |it| filter::install(it));
-        let mut words: Vec<*const c_char> = texts.iter().map(|it| it.as_ptr()).collect();
-        words.push(std::ptr::null());
+        let installed = program.as_ref().map_or(Ok(()), |program| filter::install(program));
+        let mut argv: Vec<*const c_char> = texts.iter().map(|text| text.as_ptr()).collect();
+        argv.push(std::ptr::null());
         if installed.is_ok() {
             // SAFETY: the array ends in a null pointer and its texts outlive the call.
-            unsafe { libc::execvp(words[0], words.as_ptr()) };
+            unsafe { libc::execvp(argv[0], argv.as_ptr()) };
         }
         let error = installed.err().unwrap_or_else(io::Error::last_os_error);
         let _ = reporter.write_all(&error.raw_os_error().unwrap_or(libc::EINVAL).to_ne_bytes());

@@ -184,7 +184,7 @@ impl Recorder {
         Rc::new(Table::new(all, self.shared.as_ref().and_then(Shared::table)))
     }
 
-    /// Reads memory of the thread; empty for a call recorded inside a program.
+    /// Reads memory of the thread; the result is empty for a call recorded inside a program.
     pub fn memory(&self, tid: pid_t, address: u64, length: usize) -> Vec<u8> {
         match &self.seen {
             Some(seen) => match &seen.captured {

@@ -13,7 +13,7 @@ pub struct SeenPlace {
     pub path: u64,
     /// The directory.
     pub dir: Key,
-    /// The last component that was looked up; empty for the directory itself.
+    /// The last component that was looked up, or empty for the directory itself.
     pub name: Vec<u8>,
     /// The object that it named.
     pub node: Option<Info>,

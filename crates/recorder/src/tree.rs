@@ -436,7 +436,7 @@ fn xattrs(path: &Path, of: Key) -> Vec<Xattr> {
     names.take(128).filter_map(attribute).collect()
 }
 
-/// Returns the name of the file system that a path is on; empty if unknown.
+/// Returns the name of the file system that a path is on, or empty if unknown.
 fn file_system(path: &Path) -> String {
     let text = std::fs::read_to_string("/proc/self/mounts").unwrap_or_default();
     let mounts = text.lines().filter_map(|line| {

@@ -86,8 +86,8 @@ fn paths(how: RecordMethod) -> (Vec<String>, Vec<String>) {
     let tree = bench.tree();
     fs::write(tree.join("b-source"), "0123456789").unwrap();
     let options = Options { trees: vec![tree.clone()], how, ..Options::default() };
-    let words = [program.to_str().unwrap(), tree.to_str().unwrap()];
-    let (recorded, items) = bench.record_with(&options, &words);
+    let args = [program.to_str().unwrap(), tree.to_str().unwrap()];
+    let (recorded, items) = bench.record_with(&options, &args);
     assert!(recorded.status.success(), "{how:?}: {:?}", recorded.status);
     assert_eq!(recorded.end.notes.len(), 0, "{how:?}: {:?}", recorded.end.notes);
     let mut known = Vec::new();

@@ -276,9 +276,9 @@ fn a_full_disk_ends_the_trace_and_not_the_command() {
     let script = format!("cd {} && {{ {script}; }}", bench.tree().display());
     let full = File::options().write(true).open("/dev/full").unwrap();
     // The header fails at once on such a disk.
-    let words = ["sh".to_string(), "-c".into(), script];
+    let args = ["sh".to_string(), "-c".into(), script];
     let options = Options { trees: vec![bench.tree()], ..Options::default() };
-    assert!(record(&options, &words, full).is_err());
+    assert!(record(&options, &args, full).is_err());
     // A limit on the size of files (160 KiB) is reached halfway; its signal is ignored.
     let path = bench.dir.path().join("part.trace");
     let out = File::create(&path).unwrap();
@@ -286,7 +286,7 @@ fn a_full_disk_ends_the_trace_and_not_the_command() {
         "cd {} && for i in $(seq 4000); do : >a-name-of-some-length-$i; done; exit 3",
         bench.tree().display()
     );
-    let words = ["sh".to_string(), "-c".into(), many];
+    let args = ["sh".to_string(), "-c".into(), many];
     // SAFETY: both calls set limits of this process.
     unsafe {
         libc::signal(libc::SIGXFSZ, libc::SIG_IGN);
@@ -294,7 +294,7 @@ fn a_full_disk_ends_the_trace_and_not_the_command() {
         libc::getrlimit(libc::RLIMIT_FSIZE, &raw mut before);
         let small = libc::rlimit { rlim_cur: 160 << 10, rlim_max: before.rlim_max };
         libc::setrlimit(libc::RLIMIT_FSIZE, &raw const small);
-        let recorded = record(&options, &words, out);
+        let recorded = record(&options, &args, out);
         libc::setrlimit(libc::RLIMIT_FSIZE, &raw const before);
         let recorded = recorded.unwrap();
         assert_eq!(recorded.status.code(), Some(3));

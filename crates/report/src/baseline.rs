@@ -15,11 +15,11 @@ pub const DEFAULT_LEAST_DIFFERENCE: f64 = 0.01;
 /// The base of ratios, the smallest difference that matters, and what tables show.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Basis<'b> {
-    /// The label of the baseline; none if ratios are taken to the best row of each section.
+    /// The label of the baseline, or `None` if ratios are taken to the best row of each section.
     pub baseline: Option<&'b str>,
     /// The smallest difference that matters, relative.
     pub least_difference: f64,
-    /// The order of rows in tables; none to keep the order of the trials.
+    /// The order of rows in tables, or `None` to keep the order of the trials.
     pub sort: Option<Sort>,
     /// The columns of tables ([`crate::columns::COLUMN_NAMES`]); the default ones if empty.
     pub columns: &'b [&'b str],
@@ -38,7 +38,7 @@ pub struct RowComparison {
     pub ratio: Ratio,
     /// Index of the base.
     pub base: usize,
-    /// The comparison; none for the base itself.
+    /// The comparison, or `None` for the base itself.
     pub comparison: Option<(Comparison, Matching)>,
 }
 
@@ -138,8 +138,8 @@ pub fn candidates(rows: &[Row<'_>]) -> Vec<bool> {
     rows.iter().map(|row| made_calls(row) && (row.is_safe() || !any_safe)).collect()
 }
 
-/// The row with the smallest geometric mean among those that can be the best; none if a value of one of them is zero,
-/// because then there is no ratio.
+/// The row with the smallest geometric mean among those that can be the best, or `None` if a value of one of them is
+/// zero, because then there is no ratio.
 pub fn best<'a, 'b>(rows: &'a [Row<'b>], measure: Measure) -> Option<&'a Row<'b>> {
     let may_be_best = candidates(rows);
     let rivals = || rows.iter().zip(&may_be_best).filter(|(_, may)| **may).map(|(row, _)| row);
@@ -165,7 +165,7 @@ pub fn noisy(rows: &[Row<'_>]) -> Vec<bool> {
     rows.iter().enumerate().map(is_noisy).collect()
 }
 
-/// The logarithm of the geometric mean of a row's values; none unless all of them are positive.
+/// The logarithm of the geometric mean of a row's values, or `None` unless all of them are positive.
 fn log_mean(row: &Row<'_>, measure: Measure) -> Option<f64> {
     let log = |run| measure.value(run).filter(|value| *value > 0.0).map(f64::ln);
     let logs: Option<Vec<f64>> = row.trials.iter().map(log).collect();
@@ -177,7 +177,7 @@ fn made_calls(row: &Row<'_>) -> bool {
     !row.flags.contains(&Flag::NoCalls)
 }
 
-/// The row with this label that differs from `row` only in the label; otherwise the only row with this label, if
+/// The row with this label that differs from `row` only in the label, or otherwise the only row with this label, if
 /// there is exactly one.
 pub fn base_of<'a, 'b>(row: &Row<'_>, rows: &'a [Row<'b>], label: &str) -> Option<&'a Row<'b>> {
     let mut of_label = rows.iter().filter(|other| other.label() == label);

@@ -43,7 +43,7 @@ fn line(row: &Row<'_>) -> Option<String> {
     Some(number::sanitize(&format!("full, {}: {}", row.in_sentence(), parts.join("; "))))
 }
 
-/// The mean number of files that a full file system capacity; none if capacity was not filled.
+/// The mean number of files that filled the file system, or `None` if it was not filled.
 pub fn files(row: &Row<'_>) -> Option<f64> {
     let files = |trial: &Trial| Some(trial.measured.capacity.as_ref()?.files as f64);
     let values: Option<Vec<f64>> = row.trials.iter().map(|(trial, _)| files(trial)).collect();

@@ -208,7 +208,7 @@ fn rates<'s, 'a>(section: &'s Section<'a>, all: &[Section<'_>]) -> Vec<OutputCol
                 Column::number("p99", |row: &Row<'_>| latency(row, 99.0))
                     .priority(7)
                     .means("99 % of these ops returned within this time")
-                    .after("50 % and 99 % of these ops returned within this time"),
+                    .joint_meaning("50 % and 99 % of these ops returned within this time"),
             ),
         ),
         everywhere(
@@ -240,7 +240,7 @@ fn spread<'c, 'a>(
     cell: impl Fn(&Row<'a>) -> String + 'c,
 ) -> Column<'c, Row<'a>> {
     let column = Column::new(Kind::Spread, "±", cell).means(spread_meaning(all));
-    column.in_words("their spread (±)")
+    column.sentence_name("their spread (±)")
 }
 
 /// `0.4 %`, or empty for a single trial.
@@ -261,9 +261,9 @@ fn latency(row: &Row<'_>, p: f64) -> String {
     row.latency.as_ref().map_or("-".into(), |h| Nanos(h.percentile(p)).to_string())
 }
 
-/// The throughput over the time to returned, in MiB/s; none if no bytes were moved. Bytes are the workload's own
-/// count if it has one, because that counts a rewrite once (Bonnie's rewrite reads and writes each byte); otherwise
-/// all bytes written and read.
+/// The throughput over the time to returned, in MiB/s, or `None` if no bytes were moved. Bytes are the workload's own
+/// count if it has one, because that counts a rewrite once (Bonnie's rewrite reads and writes each byte), and
+/// otherwise all bytes written and read.
 pub fn throughput(row: &Row<'_>) -> Option<String> {
     let rate = row.mean(|phase| {
         let moved = phase.bytes_written.0 + phase.bytes_read.0;

@@ -11,7 +11,7 @@ use crate::baseline::{Basis, DEFAULT_LEAST_DIFFERENCE};
 use crate::number::format_significant;
 
 /// The `fsdyno run` command with every option spelled out, quoted for a shell; several commands if one cannot express
-/// the trials (two targets, two numbers of threads); empty without trials.
+/// the trials (two targets, two numbers of threads), or empty without trials.
 ///
 /// A command runs every workload on every file system, so it may repeat more than was measured, but never less.
 pub fn repeat_command<'b>(trials: &[Trial], basis: impl Into<Basis<'b>>) -> String {
@@ -57,17 +57,17 @@ impl<'a> Group<'a> {
         let device =
             trials().map(|trial| &trial.plan.medium).find(|medium| medium.is_host_device());
         let drive = device.and_then(MediumPlan::drive);
-        let mut words = vec!["fsdyno".to_string(), "run".to_string()];
+        let mut args = vec!["fsdyno".to_string(), "run".to_string()];
         if device.is_some() {
             // Only root can create and mount a device.
-            words.insert(0, "sudo".into());
+            args.insert(0, "sudo".into());
         }
-        words.extend(distinct(trials().map(|t| t.plan.workload.name.clone())));
+        args.extend(distinct(trials().map(|t| t.plan.workload.name.clone())));
         let mut options = Vec::new();
         let axes = AXES.iter().filter(|axis| axis.joined);
         options.extend(axes.flat_map(|axis| joined(axis, &self.trials)));
         let chosen = self.choices.iter().filter(|(what, _)| !what.starts_with(LABEL));
-        options.extend(chosen.flat_map(|(_, words)| words).cloned());
+        options.extend(chosen.flat_map(|(_, args)| args).cloned());
         let labels: Vec<&str> = trials().map(|trial| trial.plan.label.as_str()).collect();
         let baseline = basis.baseline.filter(|label| labels.contains(label));
         options.extend(baseline.map(|label| option("baseline", label)));
@@ -86,8 +86,8 @@ impl<'a> Group<'a> {
             rule.map_or(format!("--repeat {repeat}"), |rule| rule.command_line_arguments());
         options.push(format!("--seed {first} {number}"));
         let indent = " \\\n    ";
-        let words: Vec<String> = words.iter().map(|word| quote(word)).collect();
-        let command = format!("{}{indent}{}", words.join(" "), options.join(indent));
+        let args: Vec<String> = args.iter().map(|word| quote(word)).collect();
+        let command = format!("{}{indent}{}", args.join(" "), options.join(indent));
         match drive {
             None => command,
             Some(drive) => format!(
@@ -99,7 +99,8 @@ impl<'a> Group<'a> {
     }
 }
 
-/// The options of an axis for which one command accepts the values of all trials; none if all have the default.
+/// The options of an axis for which one command accepts the values of all trials. There are none if all have the
+/// default.
 fn joined(axis: &Axis, trials: &[&Trial]) -> Vec<String> {
     let value = |trial: &&Trial| axis.text(&trial.plan);
     let values = distinct(trials.iter().filter_map(value));
@@ -113,15 +114,15 @@ fn joined(axis: &Axis, trials: &[&Trial]) -> Vec<String> {
 fn choices(trial: &Trial) -> Choices {
     let plan = &trial.plan;
     let mut choices = Choices::new();
-    let mut add = |subject: String, words: Vec<String>| drop(choices.insert(subject, words));
+    let mut add = |subject: String, args: Vec<String>| drop(choices.insert(subject, args));
     // The keys sort in the order of the options.
     for (index, axis) in AXES.iter().enumerate().filter(|(_, axis)| !axis.joined) {
-        let words = match (axis.value)(plan) {
+        let args = match (axis.value)(plan) {
             Value::Absent => continue,
             Value::Default => Vec::new(),
             Value::Set(value) => vec![option(axis.key, &value)],
         };
-        add(format!("0 {index:02}"), words);
+        add(format!("0 {index:02}"), args);
     }
     if let Some(filesystem) = &plan.filesystem {
         // Two specs under one label need two commands.

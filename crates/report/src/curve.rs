@@ -32,9 +32,9 @@ pub struct Curve<'a> {
 pub struct Line<'a> {
     /// The row's name.
     pub name: String,
-    /// Its row at each point; none if no trial of that point succeeded.
+    /// Its row at each point, or `None` if no trial of that point succeeded.
     pub rows: Vec<Option<PointRow<'a>>>,
-    /// The exponent of growth of the time to returned; none for fewer than two points.
+    /// The exponent of growth of the time to returned, or `None` for fewer than two points.
     pub growth: Option<Growth>,
 }
 
@@ -293,8 +293,8 @@ pub fn sentences(curve: &Curve<'_>) -> Vec<String> {
     sentences
 }
 
-/// A curve in a sentence: the file systems whose time grows linearly or quadratically, or closest to that; none if
-/// nothing can be concluded.
+/// A curve in a sentence: the file systems whose time grows linearly or quadratically, or closest to that, or `None`
+/// if nothing can be concluded.
 pub fn answer(curve: &Curve<'_>) -> Option<String> {
     let part = |(target, exactly): (Shape, bool)| {
         let has_shape =
@@ -324,7 +324,7 @@ mod tests {
     use crate::fixture;
 
     #[test]
-    fn linear_and_quadratic_are_distinguished_and_other_trials_are_no_points() {
+    fn linear_and_quadratic_are_distinguished_and_other_trials_are_not_points() {
         let mut trials = fixture::curve();
         trials.extend(fixture::single());
         let curves = curves(&trials);

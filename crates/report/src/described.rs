@@ -30,16 +30,16 @@ const MAX_LISTED: usize = 3;
 pub struct Described {
     /// The measure.
     pub measure: Measure,
-    /// Seed and value of each trial, in the order in which they ran; in the lab, where that order is meaningless, by
-    /// seed.
+    /// Seed and value of each trial, in the order in which they ran, or by seed in the lab, where the order of runs is
+    /// meaningless.
     pub values: Vec<(u64, f64)>,
     /// The values beyond the fences.
     pub outliers: Vec<Outlier>,
-    /// The trend of times over the order of the runs; none in the lab.
+    /// The trend of times over the order of the runs, or `None` in the lab.
     pub drift: Option<Drift>,
-    /// The difference of the first run from the rest; none in the lab.
+    /// The difference of the first run from the rest, or `None` in the lab.
     pub warmup: Option<Warmup>,
-    /// The split of the variance between seeds and between trials of one seed; none if no seed ran twice.
+    /// The split of the variance between seeds and between trials of one seed, or `None` if no seed ran twice.
     pub levels: Option<VarianceComponents>,
 }
 

@@ -1,4 +1,4 @@
-//! Instrument overhead of each phase, for the page.
+//! Instrument overhead of each phase, for the report page.
 
 use crate::validity::{INSTRUMENT_LIMIT, instrument_share};
 use fsdyno_record::trial::{Instrument, Phase};
@@ -11,7 +11,7 @@ use crate::number;
 /// The table of instrument overhead.
 #[derive(Serialize)]
 pub struct InstrumentView {
-    /// True if a modelled disk was served, so that its columns are shown.
+    /// True if a trial used a modelled disk; only then are its columns shown.
     disk: bool,
     /// The instrument's share of the time above which a result is flagged.
     limit: String,
@@ -27,11 +27,11 @@ struct Line {
     n: usize,
     server: String,
     driver: String,
-    late: String,
+    delay: String,
     engine: String,
     /// The largest share in any trial of the row.
     share: String,
-    over: bool,
+    over_limit: bool,
 }
 
 /// The table, with a line for each row of each section, at most `max_lines`. Values are means over the trials of a
@@ -52,18 +52,18 @@ pub fn view(sections: &[Section<'_>], max_lines: usize) -> InstrumentView {
     }
 }
 
-/// A sentence on the largest share of all phases and on how late the disk answered; none on a host,
-/// which has no disk server.
+/// Returns a sentence with the largest share in any phase and the mean delay of the disk; `None` on a host, which has
+/// no disk server.
 pub fn sentence(sections: &[Section<'_>]) -> Option<String> {
     let rows =
         sections.iter().flat_map(|section| section.rows.iter().map(move |row| (section, row)));
     let phases = rows.flat_map(|(section, row)| row.trials.iter().map(move |t| (section, row, t)));
     let phases: Vec<_> = phases.filter(|(_, _, (trial, _))| trial.lab_id.is_some()).collect();
-    let share = |run: &(&Trial, &Phase)| instrument_share(std::slice::from_ref(run));
+    let share = |measured: &(&Trial, &Phase)| instrument_share(std::slice::from_ref(measured));
     let (section, row, worst) = phases.iter().max_by(|a, b| share(a.2).total_cmp(&share(b.2)))?;
     let devices = phases.iter().filter_map(|(_, _, (_, phase))| phase.device);
     let requests: u64 = devices.map(|d| d.reads + d.writes + d.flushes + d.discards).sum();
-    let late: f64 =
+    let delay: f64 =
         phases.iter().map(|(_, _, (_, phase))| phase.instrument.late_ns.seconds()).sum();
     let mut out = format!(
         "instrument: server and engine took at most {} of the time ({}, {})",
@@ -71,9 +71,9 @@ pub fn sentence(sections: &[Section<'_>]) -> Option<String> {
         section.title(),
         row.in_sentence(),
     );
-    if requests > 0 && late > 0.0 {
-        let each = number::seconds(late / requests as f64);
-        out.push_str(&format!("; the modelled disk was {each} late on average"));
+    if requests > 0 && delay > 0.0 {
+        let mean = number::seconds(delay / requests as f64);
+        out.push_str(&format!("; requests to the modelled disk completed {mean} late on average"));
     }
     Some(out)
 }
@@ -90,10 +90,10 @@ fn line(title: &str, row: &Row<'_>) -> Line {
         n: row.returned.n,
         server: mean(|i| i.server_cpu_ns),
         driver: mean(|i| i.driver_cpu_ns),
-        late: mean(|i| i.late_ns),
+        delay: mean(|i| i.late_ns),
         engine: mean(|i| i.engine_ns),
         share: number::percent(share),
-        over: share > INSTRUMENT_LIMIT,
+        over_limit: share > INSTRUMENT_LIMIT,
     }
 }
 
@@ -112,9 +112,13 @@ mod tests {
         let view = super::view(&sections, 100);
         assert!(view.disk);
         assert_eq!(view.lines.len(), 12);
-        let over: Vec<&str> =
-            view.lines.iter().filter(|line| line.over).map(|line| line.name.as_str()).collect();
-        assert_eq!(over, [trials[0].plan.label.as_str()]);
+        let over_limit: Vec<&str> = view
+            .lines
+            .iter()
+            .filter(|line| line.over_limit)
+            .map(|line| line.name.as_str())
+            .collect();
+        assert_eq!(over_limit, [trials[0].plan.label.as_str()]);
     }
 
     #[test]
@@ -133,7 +137,10 @@ mod tests {
         let text = super::sentence(&view::sections(&trials, None)).unwrap();
         let label = &trials[0].plan.label;
         assert!(text.contains("at most 100 % of the time"), "{text}");
-        assert!(text.contains(label.as_str()) && text.contains("was 5.00 us late on"), "{text}");
+        assert!(
+            text.contains(label.as_str()) && text.contains("completed 5.00 us late on"),
+            "{text}"
+        );
     }
 
     #[test]

@@ -14,7 +14,7 @@ pub struct LabRows<'a> {
     pub id: &'a str,
     /// The rows that ran in it.
     pub rows: Vec<String>,
-    /// The components in which it differs from an earlier lab that one of its rows also ran in; empty if there is
+    /// The components in which it differs from an earlier lab that one of its rows also ran in, or empty if there is
     /// none.
     pub differs: Vec<String>,
     components: &'a BTreeMap<String, String>,

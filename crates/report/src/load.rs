@@ -16,7 +16,7 @@ pub struct Loaded {
     pub trials: Vec<Trial>,
     /// For each file, the index in `trials` after its last trial.
     pub ends: Vec<usize>,
-    /// The line that was truncated while it was being written; at most one in all files.
+    /// The line that was truncated while it was being written. There is at most one in all files.
     pub torn: Option<Torn>,
 }
 

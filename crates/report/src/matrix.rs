@@ -4,13 +4,14 @@
 use crate::model::{Row as Configuration, Section};
 use crate::table::{Fit, Head, Kind, Row, Table};
 
-/// The minimum numbers of configurations and of phases; with fewer, the tables of the phases are as short.
+/// The minimum numbers of configurations and of phases; with fewer of them, the tables of the phases are as short as
+/// the matrix.
 const MIN_SIZE: (usize, usize) = (5, 2);
 
 /// The ratios at which a darker shade begins.
 const SHADES: [f64; 5] = [1.05, 1.25, 1.6, 2.5, 5.0];
 
-/// The matrix; none if there are too few configurations or phases.
+/// The matrix, or `None` if there are too few configurations or phases.
 pub fn table(sections: &[Section<'_>]) -> Option<Table> {
     let mut names: Vec<String> = Vec::new();
     for row in sections.iter().flat_map(|section| &section.rows) {
@@ -22,7 +23,7 @@ pub fn table(sections: &[Section<'_>]) -> Option<Table> {
     if names.len() < MIN_SIZE.0 || sections.len() < MIN_SIZE.1 {
         return None;
     }
-    let first = Head { text: "file system".into(), kind: Kind::Words, ..Head::default() };
+    let first = Head { text: "file system".into(), kind: Kind::Text, ..Head::default() };
     let head = |section: &Section<'_>| Head { text: section.title(), ..Head::default() };
     let heads = std::iter::once(first).chain(sections.iter().map(head)).collect();
     let versus = sections.first().map(|section| section.versus.as_str()).unwrap_or_default();

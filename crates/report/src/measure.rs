@@ -43,7 +43,7 @@ pub enum Measure {
         /// True if the time is per operation.
         each: bool,
     },
-    /// The 99th percentile of the latency of this op, in seconds; none if no op was done.
+    /// The 99th percentile of the latency of this op, in seconds, or `None` if no op was done.
     P99(Option<OpKind>),
 }
 
@@ -62,7 +62,7 @@ impl Measure {
         }
     }
 
-    /// The value of a trial; none if it was not measured.
+    /// The value of a trial, or `None` if it was not measured.
     pub fn value(self, (trial, phase): &Run<'_>) -> Option<f64> {
         let value = match self {
             Measure::Space => space_per_file(trial)?,

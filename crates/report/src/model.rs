@@ -53,7 +53,7 @@ pub struct Row<'a> {
     pub trials: Vec<Run<'a>>,
     /// Seconds until the last call returned.
     pub returned: Summary,
-    /// Seconds until durable; none if that is unknown in a trial.
+    /// Seconds until durable, or `None` if that is unknown in a trial.
     pub durable: Option<Summary>,
     /// Its summary by the section's measure.
     pub measured: Summary,
@@ -61,25 +61,27 @@ pub struct Row<'a> {
     pub per_operation: Option<Summary>,
     /// CPU seconds of the threads that issue ops.
     pub cpu: Summary,
-    /// Main ops (all ops if there is no main op) per second, over the time to returned; none if that time is zero.
+    /// Main ops (all ops if there is no main op) per second, over the time to returned, or `None` if that time is
+    /// zero.
     pub rate: Option<Summary>,
     /// Latencies of the main op over all seeds.
     pub latency: Option<Histogram>,
     /// The comparison with the best row, or with the baseline, with p adjusted by Holm's method for all comparisons of
-    /// the report; none if there is no such row, and for that row itself.
+    /// the report, or `None` if there is no such row, and for that row itself.
     pub comparison: Option<Comparison>,
     /// How its trials were matched for that comparison.
     pub matching: Option<Matching>,
     /// Index of the row that it is compared with.
     pub base: Option<usize>,
-    /// Its time divided by that of the best row, or of the baseline; none if there is no such row.
+    /// Its time divided by that of the best row, or of the baseline, or `None` if there is no such row.
     pub ratio: Option<Ratio>,
     /// True if the geometric mean of its times is the smallest of several rows with several trials; single trials are
     /// not ranked.
     pub best: bool,
     /// The flags of its trials, the most serious first.
     pub flags: Vec<Flag>,
-    /// The reasons why acknowledged data may be lost at a power cut, a sentence for each option; empty for most rows.
+    /// The reasons why acknowledged data may be lost at a power cut, a sentence for each option, or empty for most
+    /// rows.
     pub risks: Vec<String>,
 }
 
@@ -115,7 +117,7 @@ impl<'a> Row<'a> {
         self.per_operation.as_ref().unwrap_or(time)
     }
 
-    /// The mean over its trials of a value that may be unknown in some; none if it is unknown in any.
+    /// The mean over its trials of a value that may be unknown in some, or `None` if it is unknown in any.
     pub fn mean(&self, value: impl Fn(&Phase) -> Option<f64>) -> Option<f64> {
         let values: Option<Vec<f64>> = self.trials.iter().map(|(_, phase)| value(phase)).collect();
         Summary::of(&values?).map(|summary| summary.mean)

@@ -81,8 +81,8 @@ impl<'a> Pairing<'a> {
         Pairing { base, new, matching }
     }
 
-    /// The ratio of the values, new over base; none if a value is unknown or not positive. There is no verdict if a
-    /// flag of any trial forbids it.
+    /// The ratio of the values, new over base, or `None` if a value is unknown or not positive. There is no verdict if
+    /// a flag of any trial forbids it.
     pub fn compare_runs(&self, value: impl Fn(&Run<'_>) -> Option<f64>) -> Option<Comparison> {
         self.compare_sides(&value, &value)
     }
@@ -137,7 +137,7 @@ pub struct Values {
 }
 
 impl Values {
-    /// The values of these trials; none if one is unknown.
+    /// The values of these trials, or `None` if one is unknown.
     pub fn of(runs: &[Run<'_>], value: impl Fn(&Run<'_>) -> Option<f64>) -> Option<Values> {
         let by_seed = runs.iter().map(|run| Some((run.0.seed, value(run)?)));
         let mut by_seed: Vec<(u64, f64)> = by_seed.collect::<Option<_>>()?;

@@ -6,9 +6,9 @@ use fsdyno_record::Trial;
 /// A set of trials that are compared with each other.
 #[derive(Clone, Copy, Debug)]
 pub struct Part<'a> {
-    /// The run's name in the study's file; empty if there is no study.
+    /// The run's name in the study's file, or empty if there is no study.
     pub run: &'a str,
-    /// `then`, `today` or `as-it-stands`; empty if there is no study.
+    /// `then`, `today` or `as-it-stands`, or empty if there is no study.
     pub variant: &'a str,
     /// Its kernel, if the study is a timeline.
     pub kernel: Option<&'a str>,
@@ -22,14 +22,14 @@ impl<'a> Part<'a> {
         Part { run: "", variant: "", kernel: None, trials }
     }
 
-    /// `curve as then`, with the kernel of a timeline; none if there is no study.
+    /// `curve as then`, with the kernel of a timeline, or `None` if there is no study.
     pub fn name(&self) -> Option<String> {
         let kernel = self.kernel.map(|kernel| format!(", kernel {kernel}")).unwrap_or_default();
-        let words = match self.variant {
+        let conditions = match self.variant {
             "as-it-stands" => "as it stands".to_string(),
             variant => format!("as {variant}"),
         };
         (!self.run.is_empty())
-            .then(|| crate::number::sanitize(&format!("{} {words}{kernel}", self.run)))
+            .then(|| crate::number::sanitize(&format!("{} {conditions}{kernel}", self.run)))
     }
 }

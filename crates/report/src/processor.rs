@@ -15,15 +15,16 @@ pub const WITHIN_ERROR: &str = "Within the processor model's error: this ratio b
      processor profile, for the share of the time that the CPU took, so it is not called a difference; no number of \
      seeds makes it one.";
 
-/// A sentence on the processor profiles that estimate the lab's CPU times, with their errors; none without such a
+/// A sentence on the processor profiles that estimate the lab's CPU times, with their errors, or `None` without such a
 /// profile.
 pub fn sentence(sections: &[Section<'_>]) -> Option<String> {
     let trials = sections.iter().flat_map(|section| &section.rows).flat_map(|row| &row.trials);
     let profiles = trials.filter(|(trial, _)| trial.lab_id.is_some());
     let profiles = profiles.filter_map(|(trial, _)| trial.plan.lab()?.cpu.processor());
-    let words: BTreeSet<String> = profiles.map(Processor::describe).collect();
-    let words: Vec<String> = words.into_iter().collect();
-    (!words.is_empty()).then(|| format!("CPU times: estimated by {}", words.join(", ")))
+    let descriptions: BTreeSet<String> = profiles.map(Processor::describe).collect();
+    let descriptions: Vec<String> = descriptions.into_iter().collect();
+    (!descriptions.is_empty())
+        .then(|| format!("CPU times: estimated by {}", descriptions.join(", ")))
 }
 
 /// The error that the processor profile may cause in the ratio of two file systems (0.2 is 20 %): its typical error,
@@ -112,8 +113,8 @@ mod tests {
             let inside = verdict == Verdict::WithinError;
             assert_eq!(row.ratio.unwrap().to_string().starts_with("? "), inside);
             let text = answer::sentences(&sections, Some("ext4")).join(" ");
-            let words = "xfs is within the processor model's error in dirops create";
-            assert_eq!(text.contains(words), inside, "{text}");
+            let sentence = "xfs is within the processor model's error in dirops create";
+            assert_eq!(text.contains(sentence), inside, "{text}");
             let json =
                 statistics::json(&[crate::part::Part::whole(&trials)], Some("ext4")).unwrap();
             let word = "\"verdict\": \"within the processor model's error\"";

@@ -31,7 +31,7 @@ struct RankRow<'a> {
     member: Option<&'a Member>,
 }
 
-/// A phase with a number of ranks: one point of a curve over the number of ranks.
+/// A phase at one number of ranks: one point of a scaling curve.
 struct ScalingRow {
     /// The workload and the file system, without the number of ranks.
     subject: String,
@@ -51,7 +51,7 @@ struct ClientRow {
     ranks: u32,
     items: u64,
     last_done: Nanos,
-    slowest: f64,
+    slowest_rate: f64,
 }
 
 fn measured(trials: &[Trial]) -> impl Iterator<Item = (&Trial, &RanksMeasured)> {
@@ -79,7 +79,8 @@ fn ranks(trials: &[Trial]) -> Vec<RankRow<'_>> {
     rows
 }
 
-/// Returns the points of all curves, the phases of a subject in the order of its trials, with the fewest ranks first.
+/// Returns the points of all curves: the curves in order of first appearance, and the points of each by number of
+/// ranks.
 fn points(trials: &[Trial]) -> Vec<ScalingRow> {
     let mut points: Vec<ScalingRow> = Vec::new();
     let names = RowNames::of(trials);
@@ -120,7 +121,7 @@ fn subject(names: &RowNames, trial: &Trial, plan: &RanksPlan) -> String {
     sanitize(&format!("{} {row}", names.workload(trial)))
 }
 
-/// Returns the points of the curves that have several.
+/// Returns the points of all curves that have more than one point.
 fn curves(trials: &[Trial]) -> Vec<ScalingRow> {
     let mut rows = points(trials);
     rows.retain(|row| row.scaling.ratio.is_some());
@@ -134,12 +135,12 @@ fn scaling_table(trials: &[Trial]) -> Option<Table> {
         return None;
     }
     let columns: Vec<Column<'_, ScalingRow>> = vec![
-        Column::words("file system", |row: &ScalingRow| row.subject.clone()),
+        Column::words("configuration", |row: &ScalingRow| row.subject.clone()),
         Column::words("phase", |row: &ScalingRow| row.phase.clone()),
         Column::number("ranks", |row: &ScalingRow| row.ranks.to_string()),
         Column::number("n", |row: &ScalingRow| row.rates.len().to_string()).means("trials"),
         Column::number("items/s", |row: &ScalingRow| format_scaled(row.rate()))
-            .means("calls of the phase's most frequent kind, by all ranks, until the last one was done; the mean of the trials"),
+            .means("calls of the phase's most frequent kind, by all ranks, divided by the time until the last rank was done; mean of the trials"),
         Column::number("scaling", |row: &ScalingRow| row.scaling.ratio.map(format_scaled).unwrap_or_default())
             .means("the rate relative to that with the fewest ranks"),
         Column::words("knee", |row: &ScalingRow| row.scaling.mark().to_string()).means(scaling::KNEE),
@@ -152,7 +153,7 @@ fn scaling_table(trials: &[Trial]) -> Option<Table> {
 
 /// Returns the tables of a report: the curves over the number of ranks, and the phases of each trial.
 pub(crate) fn tables(trials: &[Trial]) -> impl Iterator<Item = Table> {
-    scaling_table(trials).into_iter().chain(summary(trials))
+    scaling_table(trials).into_iter().chain(phase_table(trials))
 }
 
 /// Items per second.
@@ -213,14 +214,14 @@ impl PhaseRow<'_> {
 
     fn stragglers(&self) -> String {
         const MAX_SHOWN: usize = 3;
-        let late: Vec<String> = self
+        let stragglers: Vec<String> = self
             .phase
             .ranks
             .iter()
             .filter(|rank| rank.straggler)
             .map(|rank| rank.rank.to_string())
             .collect();
-        match late.as_slice() {
+        match stragglers.as_slice() {
             [] => String::new(),
             [one] => format!("rank {one}"),
             some if some.len() <= MAX_SHOWN => format!("ranks {}", some.join(", ")),
@@ -239,12 +240,12 @@ impl PhaseRow<'_> {
     }
 }
 
-/// The layout number of the table of phases; the next two are those of the other tables here. No other table of a
-/// report has these columns.
+/// The column group of the table of phases; -1 is that of the scaling table, +1 of clients, +2 of ranks. No other table
+/// of a report is in these groups.
 const COLUMN_GROUP: usize = usize::MAX - 2;
 
 /// The table of phases, if any of the trials has ranks.
-fn summary(trials: &[Trial]) -> Option<Table> {
+fn phase_table(trials: &[Trial]) -> Option<Table> {
     let rows = phases(trials);
     if rows.is_empty() {
         return None;
@@ -257,11 +258,11 @@ fn summary(trials: &[Trial]) -> Option<Table> {
         })
         .means("calls of the phase's most frequent kind, by all ranks, divided by the time until the last rank was done"),
         Column::number("first done", |row: &PhaseRow<'_>| row.phase.first_done_ns.to_string())
-            .means("time from the first op of all ranks until one rank was done"),
+            .means("time from the first op of any rank until the first rank was done"),
         Column::number("last done", |row: &PhaseRow<'_>| row.phase.last_done_ns.to_string())
             .means("the same until all ranks were done"),
         Column::number("skew", PhaseRow::skew)
-            .means("time between the first and the last rank's first op, with the uncertainty of the clocks if there are two"),
+            .means("time between the first and the last rank's first op, with the uncertainty of the clocks if the ranks are on different hosts"),
         Column::number("missing", |row: &PhaseRow<'_>| row.view_count(|view| view.missing)).priority(2),
         Column::number("extra", |row: &PhaseRow<'_>| row.view_count(|view| view.extra)).priority(2),
         Column::number("wrong", |row: &PhaseRow<'_>| row.view_count(|view| view.wrong))
@@ -272,7 +273,7 @@ fn summary(trials: &[Trial]) -> Option<Table> {
             .means("differences that another client saw at first and not later: it showed an earlier state of the tree"),
         Column::words("stragglers", PhaseRow::stragglers)
             .priority(1)
-            .means("ranks that took more than 1.5 times as long as the median rank, and exceeded it by more than three median deviations"),
+            .means("ranks that took more than 1.5 times as long as the median rank, and exceeded it by more than three median absolute deviations"),
     ];
     if rows.iter().any(|row| row.phase.stonewall.is_some()) {
         let column = Column::number("at stonewall", PhaseRow::at_stonewall);
@@ -287,7 +288,7 @@ fn summary(trials: &[Trial]) -> Option<Table> {
     Some(table)
 }
 
-/// The columns of a rank in a phase, which programs know by name: new ones are appended.
+/// The columns of a rank in a phase. Other programs refer to them by name and position: append new ones.
 fn columns<'a>() -> Vec<Column<'static, RankRow<'a>>> {
     let time = |head: &str, value: fn(&RankPhase) -> Nanos| {
         Column::number(head, move |row: &RankRow<'a>| value(row.rank).0.to_string())
@@ -340,7 +341,7 @@ fn rank_table(trials: &[Trial]) -> Table {
                 format_scaled(rate(row.rank.items, row.rank.returned_ns.since(row.rank.started_ns)))
             }),
             Column::number("started", |row: &RankRow<'_>| row.rank.started_ns.to_string())
-                .means("its first op, from the first op of all ranks"),
+                .means("time of the rank's first op, measured from the first op of any rank"),
             Column::number("done", |row: &RankRow<'_>| row.rank.returned_ns.to_string()),
             Column::number("p50", |row: &RankRow<'_>| row.rank.p50_ns.to_string()),
             Column::number("p99", |row: &RankRow<'_>| row.rank.p99_ns.to_string()),
@@ -368,7 +369,7 @@ fn clients(trials: &[Trial]) -> Vec<ClientRow> {
                 client.ranks += 1;
                 client.items += row.rank.items;
                 client.last_done = client.last_done.max(row.rank.returned_ns);
-                client.slowest = client.slowest.min(rate);
+                client.slowest_rate = client.slowest_rate.min(rate);
             }
             None => clients.push(ClientRow {
                 phase,
@@ -377,7 +378,7 @@ fn clients(trials: &[Trial]) -> Vec<ClientRow> {
                 ranks: 1,
                 items: row.rank.items,
                 last_done: row.rank.returned_ns,
-                slowest: rate,
+                slowest_rate: rate,
             }),
         }
     }
@@ -389,11 +390,11 @@ fn client_table(trials: &[Trial]) -> Table {
         Column::words("phase", |row: &ClientRow| row.phase.clone()),
         Column::words("host", |row: &ClientRow| row.host.clone()),
         Column::number("client", |row: &ClientRow| row.client.to_string())
-            .means("ranks of one number share a host and a mount"),
+            .means("ranks with the same client number share a host and a mount"),
         Column::number("ranks", |row: &ClientRow| row.ranks.to_string()),
         Column::number("items/s", |row: &ClientRow| format_scaled(rate(row.items, row.last_done))),
         Column::number("last done", |row: &ClientRow| row.last_done.to_string()),
-        Column::number("slowest rank/s", |row: &ClientRow| format_scaled(row.slowest)),
+        Column::number("slowest rank, items/s", |row: &ClientRow| format_scaled(row.slowest_rate)),
     ];
     let mut table = Table::of(columns, &clients(trials));
     table.title = "Each client".into();
@@ -403,11 +404,11 @@ fn client_table(trials: &[Trial]) -> Table {
 
 impl Output for Ranks<'_> {
     fn document(&self) -> Document {
-        let Some(summary) = summary(self.trials) else {
-            let message = "No trial of this result was shared by ranks (fsdyno run --ranks).";
+        let Some(phases) = phase_table(self.trials) else {
+            let message = "No trial of this result ran with several ranks (fsdyno run --ranks).";
             return Document(vec![Block::Paragraph(message.into())]);
         };
-        let all = [summary, client_table(self.trials), rank_table(self.trials)];
+        let all = [phases, client_table(self.trials), rank_table(self.trials)];
         let tables = scaling_table(self.trials).into_iter().chain(all).map(Block::Table);
         Document(tables.chain([Block::Legend(Legend::default())]).collect())
     }

@@ -197,7 +197,7 @@ fn units(phase: &Phase) -> String {
     counts.collect::<Vec<_>>().join(" ")
 }
 
-/// A time in nanoseconds; empty if it is unknown.
+/// A time in nanoseconds, or empty if it is unknown.
 fn nanoseconds(time: Option<Nanos>) -> String {
     time.map(|ns| ns.0.to_string()).unwrap_or_default()
 }

@@ -6,7 +6,7 @@ use fsdyno_stats::plan::{Rule, Total};
 
 use crate::model::{Row, Section};
 
-/// The rule of a row's trials; none if the user gave their number.
+/// The rule of a row's trials, or `None` if the user gave their number.
 pub fn rule(row: &Row<'_>) -> Option<Repeats> {
     row.trials.first().and_then(|(trial, _)| trial.repeats)
 }

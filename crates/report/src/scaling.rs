@@ -10,7 +10,7 @@ pub(crate) const KNEE: &str = "beyond it, each further client or rank adds less 
 /// The place of a point on its curve.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct Scaling {
-    /// The rate relative to that of the first point; none if the curve has one point.
+    /// The rate relative to that of the first point, or `None` if the curve has one point.
     pub ratio: Option<f64>,
     /// True if this point is the knee of its curve.
     pub knee: bool,
@@ -44,7 +44,7 @@ pub(crate) fn scaling<K: PartialEq>(points: &[(K, u32, f64)]) -> Vec<Scaling> {
 }
 
 /// Returns the first point of a curve after which each additional client or rank gains less than [`MIN_GAIN`] of the
-/// average rate of one; none if all gain more. A point is its place, the number, and the rate.
+/// average rate of one, or `None` if all gain more. A point is its place, the number, and the rate.
 fn knee(curve: &[(usize, u32, f64)]) -> Option<usize> {
     curve.windows(2).find_map(|pair| {
         let ((index, few, low), (_, many, high)) = (pair[0], pair[1]);

@@ -95,7 +95,7 @@ struct Interval<'a> {
     index: usize,
 }
 
-/// The columns. Programs know them by name: new ones are appended.
+/// The columns. Other programs refer to them by name and position: append new ones.
 fn interval_columns<'a>() -> Vec<Column<'static, Interval<'a>>> {
     let trial = |head: &str, cell: fn(&Trial) -> String| {
         Column::words(head, move |interval: &Interval<'a>| cell(interval.trial))

@@ -30,7 +30,7 @@ fn ratio_interval(row: &Row<'_>) -> Option<(f64, f64)> {
     row.comparison.and_then(|comparison| comparison.interval)
 }
 
-/// The columns. Programs know them by name: new ones are appended.
+/// The columns. Other programs refer to them by name and position: append new ones.
 fn columns<'s, 'a: 's>() -> Vec<Column<'static, Line<'s, 'a>>> {
     let text = |value: Option<f64>| value.map(|value| value.to_string()).unwrap_or_default();
     let half_width =

@@ -110,7 +110,7 @@ pub fn csv<'b>(parts: &[Part<'_>], basis: impl Into<Basis<'b>>) -> String {
 /// A line with its part.
 type PartLine<'p, 's, 'a> = (&'p Part<'p>, Line<'s, 'a>);
 
-/// The columns. Programs know them by name: new ones are appended.
+/// The columns. Other programs refer to them by name and position: append new ones.
 #[rustfmt::skip]
 fn columns<'p, 's: 'p, 'a: 's>() -> Vec<Column<'static, PartLine<'p, 's, 'a>>> {
     let number = |value: Option<f64>| value.map(|value| value.to_string()).unwrap_or_default();

@@ -271,7 +271,7 @@ pub fn media(trials: &[Trial]) -> Vec<String> {
     media
 }
 
-/// `disk a`, or `disks a, b`; none without values.
+/// `disk a`, or `disks a, b`, or `None` without values.
 fn labelled_list(singular: &str, plural: &str, values: &[String]) -> Option<String> {
     let name = if values.len() == 1 { singular } else { plural };
     (!values.is_empty()).then(|| format!("{name} {}", values.join(", ")))

@@ -37,7 +37,7 @@ pub struct Line {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Point {
     /// The index of the version.
-    pub at: usize,
+    pub version_index: usize,
     /// The value divided by that of the first point; geometric means.
     pub relative: f64,
 }
@@ -50,7 +50,8 @@ impl Line {
     }
 }
 
-/// The timelines of these trials: of each phase, by time and by CPU time; none if all trials have one version.
+/// The timelines of these trials: of each phase, by time and by CPU time. There are none if all trials have one
+/// version.
 pub fn timelines(trials: &[Trial]) -> Vec<Timeline> {
     let Some(axis) = AXES.iter().find(|axis| axis.versions) else { return Vec::new() };
     let value = |trial: &Trial| axis.words(&trial.into());
@@ -110,7 +111,7 @@ fn add_points(timeline: &mut Timeline) {
         let begin = first.and_then(|row| position(&row.step.as_ref()?.from));
         let Some(begin) = begin else { continue };
         let mut relative = 1.0;
-        let mut points = vec![Point { at: begin, relative }];
+        let mut points = vec![Point { version_index: begin, relative }];
         for row in &line.steps {
             let (Some(to), Some(ratio)) = (
                 row.step.as_ref().and_then(|step| position(&step.to)),
@@ -119,7 +120,7 @@ fn add_points(timeline: &mut Timeline) {
                 break;
             };
             relative *= ratio;
-            points.push(Point { at: to, relative });
+            points.push(Point { version_index: to, relative });
         }
         line.points = points;
     }
@@ -194,7 +195,7 @@ pub(crate) mod tests {
         let line = &all[1].lines[0];
         assert_eq!((line.name.as_str(), line.points.len()), ("ext4", 3));
         let marked: Vec<Point> = line.marked().map(|(_, point)| point).collect();
-        assert_eq!((marked.len(), marked[0].at), (1, 2));
+        assert_eq!((marked.len(), marked[0].version_index), (1, 2));
         assert!((marked[0].relative - 2.0).abs() < 0.02, "{marked:?}");
         assert!(all[0].lines.iter().all(|line| line.marked().next().is_none()));
         let (_, text) = &all[1].sentences()[0];

@@ -221,7 +221,7 @@ impl Summary {
         facts
     }
 
-    /// `programs: cc1 20 times, as 20 times, make once`, the most frequent first; none if none was started.
+    /// `programs: cc1 20 times, as 20 times, make once`, the most frequent first, or `None` if none was started.
     fn programs(&self) -> Option<String> {
         let mut programs: Vec<(&String, u64)> =
             self.programs.iter().map(|(name, n)| (name, *n)).collect();

@@ -112,7 +112,7 @@ fn document(trials: &[Trial], basis: Basis<'_>) -> Document {
         let (details, units) = work_units::lines(section);
         table.details = details.into_iter().chain(described::lines(section)).collect();
         let calls = calls::lines(section).into_iter().chain(disks::lines(section));
-        table.more = units.into_iter().chain(calls).collect();
+        table.verbose_details = units.into_iter().chain(calls).collect();
         out.0.push(Block::Table(table));
     }
     out.0.extend(ranks::tables(trials).map(Block::Table));

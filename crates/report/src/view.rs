@@ -184,8 +184,8 @@ pub fn main_op(trials: &[Run<'_>]) -> Option<OpKind> {
         .map(|(kind, _)| kind)
 }
 
-/// The most frequent op of some kinds, with its count; of equally frequent ones, the first in the table of kinds. None
-/// for a replay ([`main_op`]).
+/// The most frequent op of some kinds, with its count. Of equally frequent ops it is the first in the table of kinds.
+/// `None` for a replay ([`main_op`]).
 pub(crate) fn most_frequent(
     trials: &[Run<'_>],
     matches: impl Fn(OpKind) -> bool,

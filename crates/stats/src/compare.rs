@@ -54,14 +54,14 @@ pub struct Comparison {
     pub n: usize,
     /// Ratio of the geometric means; below 1 the new condition took less time.
     pub ratio: f64,
-    /// The 95 % interval of the ratio; none if a single value leaves it unknown.
+    /// The 95 % interval of the ratio, or `None` if a single value leaves it unknown.
     pub interval: Option<(f64, f64)>,
     /// True if nothing varied: the pairs' ratios, or the values of each side, are exactly equal. The interval
     /// then has zero width because no spread was observed, not because none is possible, and the
     /// verdict is based on the difference alone. Tables mark it "exact".
     pub exact: bool,
-    /// The probability of a ratio at least that far from 1 if the conditions do not differ (the t test of the method);
-    /// none for a single value or if nothing varied.
+    /// The probability of a ratio at least that far from 1 if the conditions do not differ (the t test of the method),
+    /// or `None` for a single value or if nothing varied.
     pub p: Option<f64>,
     /// `p` adjusted for all the comparisons of a table, after [`adjust`].
     pub p_in_table: Option<f64>,
@@ -69,14 +69,14 @@ pub struct Comparison {
     pub relabelled: Option<Permutation>,
     /// True if the verdict is withheld, whatever the interval is ([`Comparison::without_verdict`]).
     pub withheld: bool,
-    /// Standard error of the logarithm of the ratio, and its degrees of freedom; none for a single value or if nothing
-    /// varied.
+    /// Standard error of the logarithm of the ratio, and its degrees of freedom, or `None` for a single value or if
+    /// nothing varied.
     pub error: Option<(f64, f64)>,
-    /// The spread from which a larger n is planned; none for a single value or if nothing varied.
+    /// The spread from which a larger n is planned, or `None` for a single value or if nothing varied.
     pub design: Option<Design>,
-    /// The minimum difference that matters (0.03 is 3 %); zero if every difference matters.
+    /// The minimum difference that matters (0.03 is 3 %), or zero if every difference matters.
     pub threshold: f64,
-    /// The systematic error of the ratio (0.2 is 20 %); zero if there is none.
+    /// The systematic error of the ratio (0.2 is 20 %), or zero if there is none.
     pub systematic: f64,
     /// The verdict.
     pub verdict: Verdict,
@@ -216,7 +216,7 @@ impl Comparison {
         self
     }
 
-    /// Returns the table footnote for an interval that needs an explanation; none if it needs none.
+    /// Returns the table footnote for an interval that needs an explanation, or `None` if it needs none.
     pub fn note(&self) -> Option<&'static str> {
         match self.interval {
             _ if self.withheld => None,

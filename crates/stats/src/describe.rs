@@ -16,7 +16,7 @@ pub fn sample_sd(values: &[f64]) -> Option<f64> {
     Some((squares(values)? / freedom as f64).sqrt())
 }
 
-/// Returns the population standard deviation, divisor n, as in older published tables (Layton's); zero for a single
+/// Returns the population standard deviation, divisor n, as in older published tables (Layton's), or zero for a single
 /// value, `None` if there are no values or one is not finite.
 pub fn population_sd(values: &[f64]) -> Option<f64> {
     Some((squares(values)? / values.len() as f64).sqrt())

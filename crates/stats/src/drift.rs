@@ -22,10 +22,10 @@ pub struct Drift {
     pub exact: bool,
     /// The median slope of all pairs, in the values' unit per run.
     pub slope: f64,
-    /// The interval of the slope; none if there are too few pairs for the level.
+    /// The interval of the slope, or `None` if there are too few pairs for the level.
     pub interval: Option<(f64, f64)>,
-    /// The change from the first run to the last according to this slope, as a share of the median (0.05 is 5 %); none
-    /// if the median is zero.
+    /// The change from the first run to the last according to this slope, as a share of the median (0.05 is 5 %), or
+    /// `None` if the median is zero.
     pub change: Option<f64>,
 }
 

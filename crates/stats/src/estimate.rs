@@ -18,12 +18,12 @@ pub struct Estimate {
     pub n: usize,
     /// The number.
     pub value: f64,
-    /// Its 95 % interval; none if there is only a single value.
+    /// Its 95 % interval, or `None` if there is only a single value.
     pub interval: Option<(f64, f64)>,
     /// True if nothing varied, so that the interval has zero width: not because a spread is impossible, but because
     /// none was observed.
     pub exact: bool,
-    /// Standard error and degrees of freedom (for a ratio, of its logarithm); none if no spread was observed.
+    /// Standard error and degrees of freedom (for a ratio, of its logarithm), or `None` if no spread was observed.
     error: Option<(f64, f64)>,
     /// True if it is a ratio.
     is_ratio: bool,
@@ -98,9 +98,10 @@ impl Estimate {
         Estimate { permutation_at_bound: test.map(|test| (bound, test)), ..self }
     }
 
-    /// Returns the probability of an estimate this far from `bound` or farther if the true number is the bound; none if
-    /// no spread was observed, or if the number is a ratio and the bound is not positive. If a permutation test was
-    /// made at the bound (1, or that of [`Estimate::with_permutation_at`]) and can reach 5 %, p is the larger one.
+    /// Returns the probability of an estimate this far from `bound` or farther if the true number is the bound, or
+    /// `None` if no spread was observed, or if the number is a ratio and the bound is not positive. If a permutation
+    /// test was made at the bound (1, or that of [`Estimate::with_permutation_at`]) and can reach 5 %, p is the larger
+    /// one.
     pub fn p(&self, bound: f64) -> Option<f64> {
         let (error, degrees_of_freedom) = self.error?;
         let p = two_sided_tail(self.distance(bound)? / error, degrees_of_freedom);
@@ -113,8 +114,8 @@ impl Estimate {
 
     /// Returns the approximate number of repeats that would separate the number from `bound`, if the number and the
     /// spread are correct: (z(0.975) + z(0.95))^2 spread^2 / distance^2, the normal approximation of a t test that
-    /// misses one difference in twenty. At least three; none if no spread was observed, or if more than [`MOST`] are
-    /// needed.
+    /// misses one difference in twenty. At least three, or `None` if no spread was observed, or if more than [`MOST`]
+    /// are needed.
     pub fn n_to_separate_from(&self, bound: f64) -> Option<u32> {
         let (error, _) = self.error?;
         let z = normal::quantile((1.0 + LEVEL) / 2.0) + normal::quantile(POWER);

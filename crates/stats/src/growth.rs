@@ -10,9 +10,9 @@ pub struct Growth {
     pub n: usize,
     /// The exponent b of time = a * size^b.
     pub exponent: f64,
-    /// Its 95 % interval; none for two points, which a line always fits exactly.
+    /// Its 95 % interval, or `None` for two points, which a line always fits exactly.
     pub interval: Option<(f64, f64)>,
-    /// Standard error of the exponent, which has n - 2 degrees of freedom; none for two points.
+    /// Standard error of the exponent, which has n - 2 degrees of freedom, or `None` for two points.
     pub error: Option<f64>,
 }
 

@@ -12,9 +12,9 @@ pub struct Summary {
     pub n: usize,
     /// Arithmetic mean.
     pub mean: f64,
-    /// Sample standard deviation (divisor n - 1); none for a single value.
+    /// Sample standard deviation (divisor n - 1), or `None` for a single value.
     pub sd: Option<f64>,
-    /// Half the width of the 95 % interval of the mean; none for a single value.
+    /// Half the width of the 95 % interval of the mean, or `None` for a single value.
     pub half_width: Option<f64>,
 }
 
@@ -61,13 +61,13 @@ impl Summary {
         self.sd == Some(0.0)
     }
 
-    /// Returns the 95 % interval of the mean; none for a single value.
+    /// Returns the 95 % interval of the mean, or `None` for a single value.
     pub fn interval(&self) -> Option<(f64, f64)> {
         self.half_width.map(|half| (self.mean - half, self.mean + half))
     }
 
-    /// Returns half the interval as a share of the mean (0.004 for "+- 0.4 %"); none for a single value or a mean of
-    /// zero.
+    /// Returns half the interval as a share of the mean (0.004 for "+- 0.4 %"), or `None` for a single value or a mean
+    /// of zero.
     pub fn relative_half_width(&self) -> Option<f64> {
         self.half_width.filter(|_| self.mean != 0.0).map(|half| half / self.mean.abs())
     }

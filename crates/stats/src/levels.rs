@@ -22,11 +22,10 @@ pub struct VarianceComponents {
     /// True if the estimate of `between` was negative and was set to zero: the groups' means lie
     /// closer together than expected by chance.
     pub clamped: bool,
-    /// The share of `between` in the total, 0 to 1 (the intraclass correlation); none if nothing
-    /// varies.
+    /// The share of `between` in the total, 0 to 1 (the intraclass correlation), or `None` if nothing varies.
     pub share: Option<f64>,
-    /// The probability, if all groups are equal, of means at least that far apart (the F test); none if nothing varies
-    /// within the groups.
+    /// The probability, if all groups are equal, of means at least that far apart (the F test), or `None` if nothing
+    /// varies within the groups.
     pub p: Option<f64>,
 }
 

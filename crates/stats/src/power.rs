@@ -80,14 +80,14 @@ pub fn power_to_show_same(design: Design, n: u32, threshold: f64) -> f64 {
     (1.0 - 2.0 * noncentral_cdf(critical, freedom, noncentrality)).max(0.0)
 }
 
-/// Returns the smallest n that finds a true ratio of 1 + `effect` with probability `power`; none if it would exceed
-/// [`MOST`], if [`power_to_find`] is NaN, or if the effect is zero.
+/// Returns the smallest n that finds a true ratio of 1 + `effect` with probability `power`, or `None` if it would
+/// exceed [`MOST`], if [`power_to_find`] is NaN, or if the effect is zero.
 pub fn n_to_find(design: Design, effect: f64, power: f64) -> Option<u32> {
     smallest_n(power, |n| power_to_find(design, n, effect))
 }
 
-/// Returns the smallest n that shows truly equal conditions to be the same within `threshold` with probability `power`;
-/// none as for [`n_to_find`].
+/// Returns the smallest n that shows truly equal conditions to be the same within `threshold` with probability
+/// `power`, or `None` as for [`n_to_find`].
 pub fn n_to_show_same(design: Design, threshold: f64, power: f64) -> Option<u32> {
     smallest_n(power, |n| power_to_show_same(design, n, threshold))
 }

@@ -4,11 +4,12 @@ use crate::student::incomplete_beta;
 
 /// Returns the two-sided interval of Clopper and Pearson 1934 (Biometrika 26, 404-413): the proportions under which the
 /// probabilities of `successes` or more, and of `successes` or fewer, out of `trials` are both at least half of `1 -
-/// level`. If all or none succeeded, one of the limits is certain, and the other has the whole of `1 - level`.
+/// level`. If all or none succeeded, one limit is exactly 0 or 1, and the other takes the whole error probability
+/// `1 - level`.
 ///
-/// It also holds for the mean probability of trials in strata with different probabilities, if a limit is at least one
-/// success away from the count: the sum of such trials varies less than a binomial one with the same mean (Hoeffding
-/// 1956, Ann. Math. Statist. 27, 713-721).
+/// The interval is also valid for the mean probability of trials in strata with different probabilities, if `trials`
+/// times the limit differs from `successes` by at least one: the sum of such trials varies less than a binomial sum
+/// with the same mean (Hoeffding 1956, Ann. Math. Statist. 27, 713-721).
 ///
 /// NaN if there are no trials or more successes than trials, or if `level` is not between 0 and 1.
 pub fn interval(successes: u64, trials: u64, level: f64) -> (f64, f64) {
@@ -20,8 +21,9 @@ pub fn interval(successes: u64, trials: u64, level: f64) -> (f64, f64) {
     (lower_limit(successes, trials, tail), 1.0 - lower_limit(trials - successes, trials, tail))
 }
 
-/// Returns the number of trials that, without a success, show a probability below `proportion` with confidence `level`.
-pub fn trials_below(proportion: f64, level: f64) -> u64 {
+/// Returns how many trials, all without a success, are needed to show with confidence `level` that the probability is
+/// below `proportion`.
+pub fn trials_to_show_below(proportion: f64, level: f64) -> u64 {
     ((1.0 - level).ln() / (-proportion).ln_1p()).ceil() as u64
 }
 
@@ -55,7 +57,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn published_limits_come_out() {
+    fn published_limits_are_reproduced() {
         // None of n: 1 - 0.05^(1/n), the "rule of three" (Hanley and Lippman-Hand 1983, JAMA 249, 1743-1745).
         for (trials, most) in [(10, 0.2589), (50, 0.0582), (299, 0.00997), (300, 0.00994)] {
             let (low, high) = interval(0, trials, 0.95);
@@ -68,15 +70,15 @@ mod tests {
             assert!((found.0 - low).abs() < 5e-5 && (found.1 - high).abs() < 5e-5, "{found:?}");
         }
         assert_eq!(interval(10, 10, 0.95).1, 1.0);
-        assert_eq!([0.05, 0.01, 0.001].map(|p| trials_below(p, 0.95)), [59, 299, 2995]);
-        for wrong in [interval(0, 0, 0.95), interval(2, 1, 0.95), interval(0, 1, 1.0)] {
-            assert!(wrong.0.is_nan() && wrong.1.is_nan());
+        assert_eq!([0.05, 0.01, 0.001].map(|p| trials_to_show_below(p, 0.95)), [59, 299, 2995]);
+        for invalid in [interval(0, 0, 0.95), interval(2, 1, 0.95), interval(0, 1, 1.0)] {
+            assert!(invalid.0.is_nan() && invalid.1.is_nan());
         }
     }
 
     proptest! {
         #[test]
-        fn limits_are_where_the_tails_have_their_probability(n in 2_u64..2000, k in 0_u64..2000) {
+        fn each_limit_leaves_half_of_the_error_probability_in_its_tail(n in 2_u64..2000, k in 0_u64..2000) {
             let k = k % (n - 1) + 1;
             let (low, high) = interval(k, n, 0.95);
             let beta = |p: f64, a: u64, b: u64| Beta::new(a as f64, b as f64).unwrap().cdf(p);
@@ -87,8 +89,8 @@ mod tests {
         }
 
         #[test]
-        fn this_many_trials_without_a_success_show_it_and_one_fewer_do_not(p in 1e-5_f64..0.9) {
-            let n = trials_below(p, 0.95);
+        fn the_number_of_trials_without_a_success_is_the_minimum(p in 1e-5_f64..0.9) {
+            let n = trials_to_show_below(p, 0.95);
             prop_assert!(interval(0, n, 0.95).1 <= p * (1.0 + 1e-9));
             prop_assert!(n == 1 || interval(0, n - 1, 0.95).1 > p * (1.0 - 1e-9));
         }

@@ -1,7 +1,7 @@
 //! Quantiles of Student's t distribution for any positive real number of degrees of freedom.
 
 /// Returns the `t` such that a Student variable with `df` degrees of freedom is within -t and t with probability
-/// `level` (0.95 gives the familiar 12.71, 4.30, 3.18 ...).
+/// `level` (0.95 gives the familiar 12.71, 4.30, 3.18 for 1, 2, 3 degrees of freedom).
 ///
 /// NaN if `df` is not positive or `level` is not between 0 and 1.
 pub fn two_sided_quantile(level: f64, df: f64) -> f64 {
@@ -50,8 +50,8 @@ pub(crate) fn incomplete_beta(x: f64, a: f64, b: f64) -> f64 {
         return 1.0 - incomplete_beta(1.0 - x, b, a);
     }
     let ln_beta = ln_gamma(a) + ln_gamma(b) - ln_gamma(a + b);
-    let front = (a * x.ln() + b * (1.0 - x).ln() - ln_beta).exp();
-    front / a / beta_fraction(x, a, b)
+    let prefactor = (a * x.ln() + b * (1.0 - x).ln() - ln_beta).exp();
+    prefactor / a / beta_fraction(x, a, b)
 }
 
 /// Evaluates the continued fraction of DLMF 8.17.22 from the front by the modified Lentz method (Thompson and Barnett
@@ -107,9 +107,9 @@ mod tests {
         for level in [0.5, 0.9, 0.95, 0.99, 0.999] {
             for df in [1.0, 1.5, 2.0, 3.0, 4.7, 9.0, 29.0, 100.0, 1000.0, 100_000.0] {
                 let ours = two_sided_quantile(level, df);
-                let oracle = StudentsT::new(0.0, 1.0, df).unwrap();
+                let reference = StudentsT::new(0.0, 1.0, df).unwrap();
                 // Checked with statrs' distribution function, which is exact, whereas its inverse is rough.
-                let covered = 2.0 * oracle.cdf(ours) - 1.0;
+                let covered = 2.0 * reference.cdf(ours) - 1.0;
                 assert!((covered - level).abs() < 1e-9, "{level} {df}: {ours} covers {covered}");
             }
         }
@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn there_is_no_quantile_without_freedom() {
+    fn invalid_arguments_have_no_quantile() {
         assert!(two_sided_quantile(0.95, 0.0).is_nan());
         assert!(two_sided_quantile(1.0, 5.0).is_nan());
     }

@@ -13,10 +13,10 @@ pub struct Warmup {
     pub difference: f64,
     /// The interval of that difference.
     pub interval: (f64, f64),
-    /// The difference as a share of the mean of the rest (0.2 is 20 %); none if that mean is zero.
+    /// The difference as a share of the mean of the rest (0.2 is 20 %), or `None` if that mean is zero.
     pub share: Option<f64>,
-    /// The probability of a first value that far from the rest, in either direction, by chance; none if the rest does
-    /// not vary.
+    /// The probability of a first value that far from the rest, in either direction, by chance, or `None` if the rest
+    /// does not vary.
     pub p: Option<f64>,
 }
 
@@ -57,7 +57,7 @@ mod tests {
     }
 
     #[test]
-    fn a_first_run_like_the_rest_is_no_warm_up() {
+    fn a_first_run_like_the_rest_is_not_a_warm_up() {
         let found = warmup(&[10.1, 10.0, 10.2, 9.9, 10.3], 0.95).unwrap();
         assert!(found.p.unwrap() > 0.9 && found.interval.0 < 0.0 && found.interval.1 > 0.0);
     }

@@ -119,7 +119,7 @@ impl Venues {
         if trials.clone().next().is_none() {
             return Ok(Venues(None));
         }
-        rerun::venue(trials, &study.kernels, stop).map(|venue| Venues(Some(venue)))
+        rerun::find_venue(trials, &study.kernels, stop).map(|venue| Venues(Some(venue)))
     }
 
     fn venue(&self, trial: &Trial) -> &dyn Venue {
@@ -154,7 +154,7 @@ impl Venues {
     }
 }
 
-/// Returns the components of the lab identity that differ; none for the same lab.
+/// Returns the components of the lab identity that differ. There are none for the same lab.
 fn differing(identity: &Identity, trial: &Trial) -> Vec<String> {
     match Some(&identity.lab_id) == trial.lab_id.as_ref() {
         true => Vec::new(),
@@ -168,7 +168,7 @@ fn verdict(
     (trial, build): (&Trial, Option<&Build>),
     differing: &[String],
 ) -> (String, Exit) {
-    let (words, exit) = match repetition {
+    let (sentence, exit) = match repetition {
         Repetition::Identical => ("bit-identical".to_string(), Exit::Success),
         // Under one lab identity, trials are bit-identical.
         other if differing.is_empty() => {
@@ -185,7 +185,7 @@ fn verdict(
             (format!("DIFFERENT: {difference}"), Exit::NegativeVerdict)
         }
     };
-    (format!("{words}{}", lab_difference(trial, build, differing)), exit)
+    (format!("{sentence}{}", lab_difference(trial, build, differing)), exit)
 }
 
 /// Formats a fraction as a percentage, rounded up.

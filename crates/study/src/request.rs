@@ -11,9 +11,9 @@ pub struct StudyRequest {
     pub study: String,
     /// The conditions; `None` for all.
     pub variant: Option<Variant>,
-    /// The names of the runs; empty for all.
+    /// The names of the runs, or empty for all.
     pub only: Vec<String>,
-    /// The labels of the configurations; empty for all.
+    /// The labels of the configurations, or empty for all.
     pub fs: Vec<String>,
     /// The kernels of runs in the lab, in place of the default.
     pub kernels: Vec<String>,

@@ -267,11 +267,11 @@ fn run_conditions(run: &Run) -> Vec<String> {
         all.push(variant.name().to_string());
         let conditions = run.conditions(variant).unwrap_or_default();
         // The number of trials, their seeds and the baseline do not change a trial.
-        let words = conditions.arguments().into_iter().map(|word| word.text);
+        let args = conditions.arguments().into_iter().map(|argument| argument.text);
         let is_condition = |word: &String| {
             !["--repeat=", "--seed=", "--baseline="].iter().any(|option| word.starts_with(option))
         };
-        all.extend(words.filter(is_condition));
+        all.extend(args.filter(is_condition));
     }
     all
 }

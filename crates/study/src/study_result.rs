@@ -33,14 +33,15 @@ struct StoredRun {
 
 /// Returns the conditions of the study that have no trials.
 fn not_run(file: &StudyFile, judged: &Judged) -> Vec<NotRun> {
-    let words = |variant: &Variant| variant.words().to_string();
-    let has_run =
-        |words: &String| judged.variants.iter().any(|variant| variant.conditions == *words);
-    let missing = file.variants().into_iter().filter(|variant| !has_run(&words(variant)));
+    let describe = |variant: &Variant| variant.words().to_string();
+    let has_run = |conditions: &String| {
+        judged.variants.iter().any(|variant| variant.conditions == *conditions)
+    };
+    let missing = file.variants().into_iter().filter(|variant| !has_run(&describe(variant)));
     let not_run = missing.map(|variant| {
         let reason =
             "No trials are stored: they were not selected (--as), not run yet, or removed.";
-        NotRun { conditions: words(&variant), why: reason.into() }
+        NotRun { conditions: describe(&variant), why: reason.into() }
     });
     not_run.collect()
 }
@@ -108,7 +109,7 @@ impl StudyResult {
         results::say_verdicts(&self.trials, format);
     }
 
-    /// Writes each chart as a file; with `png`, also as a PNG.
+    /// Writes each chart as a file, and with `png` also as a PNG.
     ///
     /// # Errors
     /// A file that is unreadable or unwritable.

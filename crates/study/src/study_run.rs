@@ -17,7 +17,7 @@ pub struct StudyRun {
     pub variant: Variant,
     /// The request, resolved.
     pub experiment: Experiment,
-    /// The labels of the selected configurations; empty for all.
+    /// The labels of the selected configurations, or empty for all.
     pub rows: Vec<String>,
     /// The result folder.
     pub folder: PathBuf,
@@ -36,7 +36,7 @@ struct Origin {
     file: FileName,
     run: Spot,
     workload: Spot,
-    words: Vec<Argument>,
+    arguments: Vec<Argument>,
 }
 
 impl StudyRun {
@@ -163,7 +163,7 @@ fn resolve_run(
         file: file.file.clone(),
         run: run.spot,
         workload: run.workload_spot,
-        words: conditions.arguments(),
+        arguments: conditions.arguments(),
     };
     let title = format!("{} {}", run.name, variant.words());
     let locate = |failure: Failure| origin.locate(&title, failure);
@@ -198,8 +198,9 @@ impl Origin {
             let option = word.text.split('=').next().unwrap_or(&word.text);
             position_of(message, option).map(|position| (position, word.spot))
         };
-        let first = || self.words.iter().filter_map(option).min_by_key(|(position, _)| *position);
-        match self.words.iter().find(is_named) {
+        let first =
+            || self.arguments.iter().filter_map(option).min_by_key(|(position, _)| *position);
+        match self.arguments.iter().find(is_named) {
             Some(word) => word.spot,
             None => match first() {
                 Some((_, spot)) => spot,

@@ -24,9 +24,9 @@ fields! {
     At {
         /// The directory; or the object itself, if there is no name.
         dir: NodeId,
-        /// The name in it; none if the path was a root or `.`, or ended in `..`.
+        /// The name in it, or `None` if the path was a root or `.`, or ended in `..`.
         name: Option<Name>,
-        /// The object of that name when the call began; none if the name did not exist.
+        /// The object of that name when the call began, or `None` if the name did not exist.
         node: Option<NodeId>,
         /// The starting point of the path.
         base: Base,

@@ -41,10 +41,11 @@ impl Builder {
             has_times: true,
             ..Header::default()
         };
-        let mut it = Builder { header, items: Vec::new(), nodes: 1, files: 0, threads: 1, time: 0 };
+        let mut builder =
+            Builder { header, items: Vec::new(), nodes: 1, files: 0, threads: 1, time: 0 };
         let (node, kind, label) = (Builder::ROOT, RootKind::Tree, name("tree"));
-        it.items.push(Item::Root(Root { node, kind, label, file_system: String::new() }));
-        it
+        builder.items.push(Item::Root(Root { node, kind, label, file_system: String::new() }));
+        builder
     }
 
     /// Creates a node without an entry, for the field `created` of a call.

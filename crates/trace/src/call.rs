@@ -52,7 +52,7 @@ calls! {
         mode: u32,
         /// The new file, if the call created one.
         created: Option<NodeId>,
-        /// The open file; none if the call failed.
+        /// The open file, or `None` if the call failed.
         file: Option<FileId>,
     }
     /// close(2), and the implicit close of a descriptor by exit, exec or dup2.
@@ -84,7 +84,7 @@ calls! {
     5 Read = "read" {
         /// The open file.
         file: FileId,
-        /// The offset of a positioned read; none for the position of the file.
+        /// The offset of a positioned read, or `None` for the position of the file.
         offset: Option<u64>,
         /// The number of bytes requested.
         length: u64,
@@ -95,7 +95,7 @@ calls! {
     6 Write = "write" {
         /// The open file.
         file: FileId,
-        /// The offset of a positioned write; none for the position of the file.
+        /// The offset of a positioned write, or `None` for the position of the file.
         offset: Option<u64>,
         /// The number of bytes to write.
         length: u64,
@@ -117,13 +117,13 @@ calls! {
     8 Copy = "copy" {
         /// The call.
         copy: CopyKind,
-        /// The source; none if it is not a file.
+        /// The source, or `None` if it is not a file.
         from: Option<FileId>,
-        /// The offset in the source; none for its position.
+        /// The offset in the source, or `None` for its position.
         from_offset: Option<u64>,
-        /// The destination; none if it is not a file.
+        /// The destination, or `None` if it is not a file.
         to: Option<FileId>,
-        /// The offset in the destination; none for its position.
+        /// The offset in the destination, or `None` for its position.
         to_offset: Option<u64>,
         /// The number of bytes requested.
         length: u64,
@@ -193,7 +193,7 @@ calls! {
         at: At,
         /// The permission bits, before the umask is applied.
         mode: u32,
-        /// The new directory; none if the call failed.
+        /// The new directory, or `None` if the call failed.
         created: Option<NodeId>,
     }
     /// rmdir(2), unlinkat(2) with AT_REMOVEDIR.
@@ -228,7 +228,7 @@ calls! {
         at: At,
         /// The length of the target in bytes. The target itself is not recorded.
         length: u32,
-        /// The new link; none if the call failed.
+        /// The new link, or `None` if the call failed.
         created: Option<NodeId>,
     }
     /// mknod(2), mknodat.
@@ -239,7 +239,7 @@ calls! {
         node: Kind,
         /// The permission bits, before the umask is applied.
         mode: u32,
-        /// The new node; none if the call failed.
+        /// The new node, or `None` if the call failed.
         created: Option<NodeId>,
     }
     /// chmod(2), fchmod, fchmodat.

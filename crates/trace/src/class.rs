@@ -39,7 +39,8 @@ impl Compressibility {
         }
     }
 
-    /// Returns the ratio of compressed to original size, as a middle value of the class; none if the class is unknown.
+    /// Returns the ratio of compressed to original size, as a middle value of the class, or `None` if the class is
+    /// unknown.
     pub fn share(self) -> Option<f64> {
         match self {
             Compressibility::Unknown => None,

@@ -12,7 +12,7 @@ pub enum TraceError {
     Invalid {
         /// The offset in the trace, in bytes from its beginning: that of the header, or of the frame with the error.
         offset: u64,
-        /// The number of the item in that frame, from 1; none for the frame itself.
+        /// The number of the item in that frame, from 1, or `None` for the frame itself.
         item: Option<u64>,
         /// The error.
         problem: Problem,

@@ -35,8 +35,8 @@ pub struct Event {
     /// The wall time from the start of the command to the start of the call, in nanoseconds, including the recorder's
     /// overhead.
     pub start: u64,
-    /// The time that the call took, in nanoseconds. If the thread stopped for the recorder, the median time of a stop is
-    /// subtracted.
+    /// The time that the call took, in nanoseconds. If the thread stopped for the recorder, the median time of a stop
+    /// is subtracted.
     pub duration: u64,
     /// The result: zero or more, or a negative errno.
     pub result: i64,
@@ -86,7 +86,7 @@ impl Wire for Event {
 pub struct End {
     /// The wall time from the start of the command to its end, in nanoseconds.
     pub wall: u64,
-    /// The status of the command as wait(2) returns it; none if the command was still running.
+    /// The status of the command as wait(2) returns it, or `None` if the command was still running.
     pub status: Option<u32>,
     /// The number of events by kind of call, for the reader to check.
     pub events: BTreeMap<CallKind, u64>,

@@ -14,7 +14,7 @@ pub(crate) const TEXT_LIMIT: usize = 255;
 pub struct Header {
     /// The mechanism: `ptrace`, `strace text`, `fio log v3`, ...
     pub recorded_by: String,
-    /// The release of the kernel, such as `6.1.0-56-amd64`; empty if unknown.
+    /// The release of the kernel, such as `6.1.0-56-amd64`, or empty if unknown.
     pub kernel: String,
     /// The number of processors of the recorded host; 0 if unknown.
     pub processors: u32,

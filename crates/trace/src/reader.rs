@@ -35,20 +35,20 @@ impl<R: Read> Reader<R> {
     /// # Errors
     /// Input that is not a trace of this version, or an I/O error.
     pub fn new(mut from: R) -> Result<Reader<R>, TraceError> {
-        let wrong = |problem| TraceError::Invalid { offset: 0, item: None, problem };
+        let invalid = |problem| TraceError::Invalid { offset: 0, item: None, problem };
         let mut head = [0; 12];
         from.read_exact(&mut head).map_err(|error| match error.kind() {
-            std::io::ErrorKind::UnexpectedEof => wrong(Problem::NotATrace),
+            std::io::ErrorKind::UnexpectedEof => invalid(Problem::NotATrace),
             _ => TraceError::Io { offset: 0, error },
         })?;
         if head[..8] != MAGIC {
-            return Err(wrong(Problem::NotATrace));
+            return Err(invalid(Problem::NotATrace));
         }
         let version = u32::from_le_bytes([head[8], head[9], head[10], head[11]]);
         if version != VERSION {
-            return Err(wrong(Problem::Version(version)));
+            return Err(invalid(Problem::Version(version)));
         }
-        let mut it = Reader {
+        let mut reader = Reader {
             from,
             header: Header::default(),
             offset: 12,
@@ -61,12 +61,12 @@ impl<R: Read> Reader<R> {
             tree_only: false,
             ended: false,
         };
-        it.frame()?;
-        if it.kind != FrameKind::Header {
-            return Err(it.problem(Problem::Misplaced));
+        reader.frame()?;
+        if reader.kind != FrameKind::Header {
+            return Err(reader.problem(Problem::Misplaced));
         }
-        it.header = it.value()?;
-        Ok(it)
+        reader.header = reader.value()?;
+        Ok(reader)
     }
 
     /// Makes the reader skip events without decompressing them: it returns only roots, entries and the end.
@@ -92,7 +92,7 @@ impl<R: Read> Reader<R> {
         TraceError::Invalid { offset: self.begun, item, problem }
     }
 
-    /// Returns the next item; none after the end item.
+    /// Returns the next item, or `None` after the end item.
     ///
     /// # Errors
     /// An error in the trace, an I/O error, or [`TraceError::Truncated`] instead of the end item: the items

@@ -35,7 +35,7 @@ pub struct Root {
     pub kind: RootKind,
     /// Its name for reports: the last component of its path, or `system`.
     pub label: Name,
-    /// The file system that it was on, such as `ext4`; empty if unknown.
+    /// The file system that it was on, such as `ext4`, or empty if unknown.
     pub file_system: String,
 }
 

@@ -30,14 +30,14 @@ impl<W: Write> Writer<W> {
     /// An I/O error of the output.
     pub fn new(out: W, header: &Header) -> Result<Writer<W>, TraceError> {
         let (tree, events) = (Sink::default(), Sink::default());
-        let mut it = Writer { out, offset: 0, tree, events, counts: BTreeMap::new() };
+        let mut writer = Writer { out, offset: 0, tree, events, counts: BTreeMap::new() };
         let mut bytes = MAGIC.to_vec();
         bytes.extend_from_slice(&VERSION.to_le_bytes());
         let mut sink = Sink::default();
         header.put(&mut sink);
         frame::put(FrameKind::Header, &sink.bytes, &mut bytes);
-        it.write(&bytes)?;
-        Ok(it)
+        writer.write(&bytes)?;
+        Ok(writer)
     }
 
     /// Appends an item.

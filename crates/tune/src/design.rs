@@ -19,7 +19,7 @@ const STARTS: usize = 5;
 pub struct Candidates<'s> {
     /// The space.
     pub space: &'s Space,
-    /// All points of a small space; none for a large one.
+    /// All points of a small space, or `None` for a large one.
     all: Option<Vec<Point>>,
     /// Values that were refused.
     refused: Vec<(usize, u8)>,

@@ -8,7 +8,7 @@ pub struct Factor {
 }
 
 impl Factor {
-    /// Factors a symmetric matrix given by its lower triangle; none if it is not positive definite.
+    /// Factors a symmetric matrix given by its lower triangle, or `None` if it is not positive definite.
     pub fn new(n: usize, element: impl Fn(usize, usize) -> f64) -> Option<Factor> {
         let mut cells = vec![0.0; n * n];
         for row in 0..n {

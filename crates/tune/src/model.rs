@@ -86,7 +86,7 @@ fn kernel(levels: &[u8], variances: &Variances, a: &Point, b: &Point) -> f64 {
 }
 
 impl Model {
-    /// Creates the model of these data with these variances; none if it is numerically impossible.
+    /// Creates the model of these data with these variances; returns `None` if it is numerically impossible.
     pub fn with(levels: &[u8], data: &[Datum], variances: Variances) -> Option<Model> {
         let n = data.len();
         let centre = data.iter().map(|datum| datum.value).sum::<f64>() / n.max(1) as f64;

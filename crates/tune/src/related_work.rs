@@ -6,7 +6,7 @@
 pub struct RelatedWork {
     /// The parameter that sets the amount of work.
     pub size: &'static str,
-    /// A second workload of the same kind, with its parameters; empty if there is none.
+    /// A second workload of the same kind, with its parameters, or empty if there is none.
     pub second: &'static [&'static str],
 }
 

@@ -24,8 +24,8 @@ pub struct SearchResult {
     pub winner: Point,
     /// The point that was fastest in the search, before options that gain nothing were reset to their defaults.
     pub fastest: Point,
-    /// The comparison of the point that won the search with the default, on seeds not used in the search; none without
-    /// confirmation.
+    /// The comparison of the point that won the search with the default, on seeds not used in the search, or `None`
+    /// without confirmation.
     pub confirmed: Option<Comparison>,
     /// The point that won the search but was not confirmed, which is why the default is recommended.
     pub unconfirmed: Option<Point>,

@@ -27,7 +27,7 @@ pub struct Assembled {
     pub damaged_stripes: u64,
     /// True if the array has parity.
     pub has_parity: bool,
-    /// True if the array has copies or parity, so that `damaged_stripes` is meaningful.
+    /// True if the array has copies or parity; only then is `damaged_stripes` meaningful.
     pub is_redundant: bool,
 }
 

@@ -25,8 +25,8 @@ use crate::venue::Watch;
 /// The maximum number of last lines of the check's output that are recorded.
 const MAX_LINES: usize = 12;
 
-/// The limit of a check's host time. A check of a sparse image in the page cache takes seconds at most; one
-/// that needs longer than this is in an endless loop.
+/// The limit of a check's host time. A check of a sparse image in the page cache takes seconds at most; a check that
+/// exceeds this limit is in an endless loop.
 const TIMEOUT: Duration = Duration::from_secs(30 * 60);
 
 /// The polling interval of the check.

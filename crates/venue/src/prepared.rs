@@ -64,8 +64,8 @@ fn preparation(job: &Job) -> Job {
     prepared
 }
 
-/// Returns the catalog's plan of a server's file system, which is what the server's disk holds; none if the plan is not
-/// for clients of a server.
+/// Returns the catalog's plan of a server's file system, which is what the server's disk holds, or `None` if the plan
+/// is not for clients of a server.
 fn server_plan(shared: &FilesystemPlan) -> Option<FilesystemPlan> {
     let spec = Spec::parse(&shared.spec).ok()?;
     let below = spec.below.filter(|_| shared.is_shared())?;
@@ -74,8 +74,8 @@ fn server_plan(shared: &FilesystemPlan) -> Option<FilesystemPlan> {
     Some(plan)
 }
 
-/// Returns the spec of a file system without its mount options, and the options that the catalog then uses; none if the
-/// spec has no mount options, or if they do not depend on the spec alone.
+/// Returns the spec of a file system without its mount options, and the options that the catalog then uses, or `None`
+/// if the spec has no mount options, or if they do not depend on the spec alone.
 fn without_mount_options(plan: &FilesystemPlan) -> Option<(String, String)> {
     let mut spec = Spec::parse(&plan.spec).ok()?;
     if plan.period.is_some() || spec.below.is_some() || spec.mount.is_empty() {

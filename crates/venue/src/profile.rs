@@ -24,7 +24,7 @@ pub struct ProfiledRun {
     pub log: Option<region::RequestLog>,
     /// The offset of the file system on its disk.
     pub start: Bytes,
-    /// The size of the file system; none if it is not on a single served disk.
+    /// The size of the file system, or `None` if it is not on a single served disk.
     pub size: Option<Bytes>,
 }
 

@@ -76,8 +76,8 @@ pub struct StageStart {
     pub stage: Stage,
     /// The phase that the stage is in or follows.
     pub phase: u16,
-    /// The file system's partition as its drive would have returned it; none before the first phase, or if
-    /// the file system is not on a single served disk.
+    /// The file system's partition as its drive would have returned it, or `None` before the first phase, or if the
+    /// file system is not on a single served disk.
     pub image: Option<File>,
     /// The instructions executed up to then.
     pub counts: Counts,

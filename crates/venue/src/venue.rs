@@ -22,7 +22,7 @@ pub trait Venue: Sync {
     /// Something that the plan needs is missing.
     fn identity(&self, plan: &Plan) -> Result<Option<Identity>, VenueError>;
 
-    /// Returns the host fingerprint of every trial of this plan, keyed by the names of the conditions; empty if an
+    /// Returns the host fingerprint of every trial of this plan, keyed by the names of the conditions, or empty if an
     /// identity covers it. All trials of a configuration have the same fingerprint.
     ///
     /// # Errors

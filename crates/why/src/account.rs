@@ -360,7 +360,8 @@ mod tests {
 
     fn map(rows: &[(u64, u64, Structure)]) -> Map {
         let mut map = Map::default();
-        rows.iter().for_each(|(from, to, structure)| map.paint(from * 4096..to * 4096, *structure));
+        rows.iter()
+            .for_each(|(from, to, structure)| map.assign(from * 4096..to * 4096, *structure));
         map
     }
 

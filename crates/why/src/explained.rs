@@ -27,7 +27,7 @@ pub struct Phase {
     pub any_busy_ns: Option<Nanos>,
     /// Timed requests, as drawn in a picture.
     pub requests: Option<Grid>,
-    /// Time of an instruction by the trial's processor profile; none if there is no profile.
+    /// Time of an instruction by the trial's processor profile, or `None` if there is no profile.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub instruction_ns: Option<f64>,
     /// Exact counts of each function.
@@ -49,7 +49,7 @@ pub struct FunctionCounts {
     pub instructions: u64,
     /// Number of calls.
     pub calls: u64,
-    /// Time of the processor model's events in it alone, in units of one instruction's time; zero without a model.
+    /// Time of the processor model's events in it alone, in units of one instruction's time, or zero without a model.
     #[serde(default)]
     pub charged: u64,
 }
@@ -65,7 +65,7 @@ impl Phase {
         Some(ns / self.ops.max(1) as f64)
     }
 
-    /// Returns the instructions per op of the threads that issue ops; none if they were not counted.
+    /// Returns the instructions per op of the threads that issue ops, or `None` if they were not counted.
     pub fn instructions_per_op(&self) -> Option<f64> {
         let tree = self.executed.get(&Task::Ops)?;
         Some(tree.total() as f64 / self.ops.max(1) as f64)
@@ -117,7 +117,7 @@ pub struct Log {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Access {
-    /// An arm moves; also the default for explanations stored by older versions.
+    /// An arm moves. This is also the default for explanations stored by older versions.
     #[default]
     Seek,
     /// Nothing moves.
@@ -200,7 +200,7 @@ pub struct FunctionRow {
     pub instructions: u64,
     /// Instructions per op of the phase.
     pub per_op: f64,
-    /// Estimated nanoseconds per op of the phase; none without a processor profile.
+    /// Estimated nanoseconds per op of the phase, or `None` without a processor profile.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ns_per_op: Option<f64>,
     /// Number of calls.

@@ -1,6 +1,6 @@
 //! The requests of a phase as a grid of time and address, for pictures, with one grid per disk.
 //!
-//! A cell stands for all requests in it and shows the structure that most of them touch, so that a million requests are
+//! A cell stands for all requests in it and shows the structure that most of them touch, so a million requests are
 //! shown as faithfully as ten; the number of hidden requests is counted.
 
 use std::cmp::Reverse;

@@ -219,7 +219,7 @@ impl Call {
         }
     }
 
-    /// Returns the kind under which this call is counted; none for a call that the engine expands.
+    /// Returns the kind under which this call is counted, or `None` for a call that the engine expands.
     #[inline(always)]
     pub fn kind(&self) -> Option<OpKind> {
         self.facts().kind

@@ -13,7 +13,7 @@ pub const MAX_SLICE: usize = 1 << 20;
 
 /// Difference between the ids of consecutive versions of a block. Up to five versions of a block have distinct
 /// contents, because none of its multiples below the fifth is a multiple of 2^22; block numbers do not exceed 2^40.
-pub const VERSION: u64 = (1 << 56) + 1_000_003;
+pub const VERSION_STRIDE: u64 = (1 << 56) + 1_000_003;
 
 /// The unit of [`Contents::zero_share`] in bytes: the block size of most file systems, and smaller than the smallest
 /// unit that any of them compresses. The pool and its tail are whole multiples of it.
@@ -64,7 +64,7 @@ impl Contents {
     }
 
     /// Zeroes `percent` of each [`ZEROED_UNIT`] bytes of every content, in one run (two if a content begins within the
-    /// run), so that a compressing file system can save about that share of the space.
+    /// run), so a compressing file system can save about that share of the space.
     pub fn zero_share(&mut self, percent: u64) {
         let random = ZEROED_UNIT - ZEROED_UNIT * percent.min(100) as usize / 100;
         for block in self.pool.chunks_mut(ZEROED_UNIT).filter(|block| block.len() > random) {
@@ -210,9 +210,9 @@ mod tests {
     fn a_flipped_a_swapped_and_a_stale_byte_are_found_where_they_are() {
         let contents = Contents::new(9);
         let correct = contents.slice(payload(5, 0, 5000)).to_vec();
-        let mut wrong = correct.clone();
-        wrong[4321] ^= 1;
-        assert_eq!(contents.difference(payload(5, 0, 5000), &wrong), Some(4321));
+        let mut changed = correct.clone();
+        changed[4321] ^= 1;
+        assert_eq!(contents.difference(payload(5, 0, 5000), &changed), Some(4321));
         assert_eq!(contents.difference(payload(5, 0, 5000), &correct), None);
         assert!(contents.difference(payload(6, 0, 5000), &correct).is_some());
         assert!(Contents::new(10).difference(payload(5, 0, 5000), &correct).is_some());

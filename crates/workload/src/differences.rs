@@ -32,7 +32,7 @@ pub struct Example {
     pub call: u64,
     /// The name that is the call's argument, as in [`Op::name`].
     pub name: String,
-    /// The expected result: bytes or a size; none if the recorded call has no result, or failed.
+    /// The expected result: bytes or a size, or `None` if the recorded call has no result, or failed.
     pub expected: Option<u64>,
     /// The actual result, if the call succeeded.
     pub found: Option<u64>,

@@ -59,9 +59,9 @@ pub enum Synced {
 /// The facts of a call; see [`Call::facts`](crate::Call::facts).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Facts {
-    /// The kind under which the call is counted; none for a call that the engine expands.
+    /// The kind under which the call is counted, or `None` for a call that the engine expands.
     pub kind: Option<OpKind>,
-    /// The directory to which `name` is relative; none for a call on a slot.
+    /// The directory to which `name` is relative, or `None` for a call on a slot.
     pub dir: Option<DirSlot>,
     /// Its effect on a tree.
     pub effect: Effect,

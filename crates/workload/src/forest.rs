@@ -157,7 +157,7 @@ impl Forest {
         }
     }
 
-    /// Returns the tree and the entry at `path`; none if there is no such path.
+    /// Returns the tree and the entry at `path`, or `None` if there is no such path.
     pub fn parse(&self, path: &[u8]) -> Option<(u64, ForestEntry)> {
         let mut parts = path.split(|byte| *byte == b'/');
         let tree = self.tree_names.parse(parts.next()?).filter(|tree| *tree < self.trees)?;
@@ -189,8 +189,8 @@ const MEDIAN: u64 = 5072;
 const OCTAVES: i64 = 144_750;
 
 /// Draws the size of file `number` in bytes from `seed`: approximately log-normal, with a median of 5,072 bytes and a
-/// standard deviation of the natural logarithm of 1.25, so that the mean is 10.9 KB; at least 11 bytes and at most
-/// 2.3 MB.
+/// standard deviation of the natural logarithm of 1.25, so the mean is 10.9 KB. A size is at least 11 bytes and at
+/// most 2.3 MB.
 ///
 /// The exponent is a sum of eight uniform draws, whose distribution is nearly normal (Irwin and Hall), and all
 /// arithmetic is in integers, so that every machine computes the same sizes.

@@ -18,7 +18,7 @@ pub trait ItemLimit: Send {
 pub struct Allowance {
     /// Maximum number of items that the share does in total.
     pub max_items: u64,
-    /// Time since the start of the phase at which a wait of the share ended, which is not part of a latency; else zero.
+    /// Time since the start of the phase at which a wait of the share ended, which is not part of a latency, or zero.
     pub waited_until: Nanos,
 }
 

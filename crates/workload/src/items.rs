@@ -8,8 +8,8 @@ use crate::op_source::OpSource;
 
 /// The items of a share. An item is a unit of work, such as a file, and usually has at least one op.
 pub trait Items: OpSource {
-    /// Returns the number of items done, and true if another item follows; none if the next op belongs to an item that
-    /// has begun, or does not belong to an item.
+    /// Returns the number of items done, and true if another item follows, or `None` if the next op belongs to an item
+    /// that has begun, or does not belong to an item.
     fn item_boundary(&mut self) -> Option<(u64, bool)>;
 
     /// Limits the total number of items, including those done, to `max_items`.

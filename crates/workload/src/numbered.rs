@@ -54,7 +54,7 @@ impl Numbered {
         name.push_number(number, self.width);
     }
 
-    /// Returns the number whose name is `text`; none if `text` is not a name of the family.
+    /// Returns the number whose name is `text`, or `None` if `text` is not a name of the family.
     pub fn parse(&self, text: &[u8]) -> Option<u64> {
         let digits = text.strip_prefix(self.prefix.as_slice())?;
         let padded = digits.len() == self.width || (digits.len() > self.width && digits[0] != b'0');

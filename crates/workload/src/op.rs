@@ -47,7 +47,7 @@ pub struct Op {
 pub struct ProgressPoint {
     /// The thread, from zero.
     pub thread: u32,
-    /// Number of its ops in this phase, with each call of an expanded op counted; zero for no wait.
+    /// Number of its ops in this phase, with each call of an expanded op counted, or zero for no wait.
     pub ops: u64,
 }
 
@@ -97,7 +97,7 @@ impl Default for Op {
 /// Powers of ten, by exponent.
 const POWERS: [u64; 9] = [1, 10, 100, 1000, 10_000, 100_000, 1_000_000, 10_000_000, 100_000_000];
 
-/// Returns the limit below which [`eight_digits`] writes numbers of `width` digits; zero if it cannot.
+/// Returns the limit below which [`eight_digits`] writes numbers of `width` digits, or zero if it cannot.
 pub(crate) fn digits_limit(width: usize) -> u64 {
     POWERS.get(width).copied().unwrap_or(0)
 }

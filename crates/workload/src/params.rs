@@ -287,17 +287,17 @@ impl Values {
         Ok(Values(values))
     }
 
-    /// Returns the value of `key`; empty for an unknown key.
+    /// Returns the value of `key`, or empty for an unknown key.
     pub fn text(&self, key: &str) -> &str {
         self.0.get(key).map_or("", String::as_str)
     }
 
-    /// Returns the value of `key` as a number; none for a word.
+    /// Returns the value of `key` as a number, or `None` for a word.
     pub fn number(&self, key: &str) -> Option<u64> {
         self.text(key).parse().ok()
     }
 
-    /// Returns the value of `key` as a number; zero for a word.
+    /// Returns the value of `key` as a number, or zero for a word.
     pub fn number_or_zero(&self, key: &str) -> u64 {
         self.number(key).unwrap_or(0)
     }
@@ -326,7 +326,7 @@ impl Values {
         }
     }
 
-    /// Returns the numbers in the list `key`; empty if the value is a word.
+    /// Returns the numbers in the list `key`, or empty if the value is a word.
     pub fn numbers(&self, key: &str) -> Vec<u64> {
         self.text(key).split(',').filter_map(|number| number.parse().ok()).collect()
     }
@@ -419,7 +419,10 @@ mod tests {
         assert!(message("size", "2M").contains("'mix' or a size from 0 B to 1 MiB"));
         for invalid in ["", "+5", "-1", "1e3", "99999999999999999999"] {
             let error = message("files", invalid);
-            assert!(error.contains("is not a number: write digits, such as 20000, 20k"), "{error}");
+            assert!(
+                error.contains("is not a whole number: write one such as 20000, 20k"),
+                "{error}"
+            );
         }
     }
 }

@@ -41,7 +41,7 @@ impl Alphabet {
 /// A family of names: a prefix, then letters drawn for the number.
 ///
 /// The first letters (15 for hex, 10 for letters and digits, fewer in shorter names) are the number itself after a
-/// bijection over all numbers that they can represent, so that names are unique and can be parsed. The letters after
+/// bijection over all numbers that they can represent, so names are unique and can be parsed. The letters after
 /// them are derived from the number, and checked when a name is parsed.
 #[derive(Clone, Debug)]
 pub struct Scrambled {
@@ -86,7 +86,7 @@ impl Scrambled {
         ((u128::from(draw) * u128::from(base)) >> 64) as usize
     }
 
-    /// Returns the number whose name is `text`; none if `text` is not a name of the family.
+    /// Returns the number whose name is `text`, or `None` if `text` is not a name of the family.
     pub fn parse(&self, text: &[u8]) -> Option<u64> {
         let text = text.strip_prefix(self.prefix.as_slice())?;
         if text.len() != self.length {

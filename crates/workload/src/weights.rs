@@ -52,7 +52,7 @@ impl Weights {
         parts.join(",")
     }
 
-    /// Returns the weight of the word with index `index`; zero beyond the table.
+    /// Returns the weight of the word with index `index`, or zero beyond the table.
     pub fn weight_of(&self, index: usize) -> u64 {
         self.0.get(index).copied().unwrap_or(0)
     }

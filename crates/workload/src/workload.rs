@@ -195,8 +195,8 @@ impl Expected {
 /// The tree that a phase leaves, in closed form: the verifier walks the file system, looks up
 /// each path and compares the totals, so that missing and extra entries are always found.
 pub trait Tree {
-    /// Returns the expected entry at `path` (below the trial's root, without a leading slash); none if
-    /// nothing may exist there.
+    /// Returns the expected entry at `path` (below the trial's root, without a leading slash), or `None` if nothing
+    /// may exist there.
     fn lookup(&self, path: &[u8]) -> Option<Expected>;
     /// Returns the expected number of files (all entries except directories; each hard link counts).
     fn files(&self) -> u64;
@@ -235,7 +235,7 @@ pub struct Prefill<'a> {
 /// Facts about a recording that is replayed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Recording {
-    /// The type of file system that it was made on; empty if unknown.
+    /// The type of file system that it was made on, or empty if unknown.
     pub file_system: String,
     /// True if an op with a result other than the recorded one can fail the trial.
     pub strict: bool,
@@ -270,8 +270,8 @@ pub trait Workload: Send + Sync {
     fn work_units(&self, _phase: usize) -> WorkUnits {
         WorkUnits::new()
     }
-    /// Returns the unit of [`Workload::work_units`] whose rate represents the phase in tables; none if files
-    /// or bytes do.
+    /// Returns the unit of [`Workload::work_units`] whose rate represents the phase in tables, or `None` if files or
+    /// bytes do.
     fn unit(&self, _phase: usize) -> Option<&'static str> {
         None
     }
@@ -297,7 +297,7 @@ pub trait Workload: Send + Sync {
         0
     }
 
-    /// Returns the time after which a phase is stopped by [`OpSource::finish`]; none if it ends by itself.
+    /// Returns the time after which a phase is stopped by [`OpSource::finish`], or `None` if it ends by itself.
     ///
     /// The work of such a phase is not known in advance: its [`Workload::counts`] and
     /// [`Workload::work_units`] are empty, and [`Workload::tree`] is the tree before it. The `_after`
@@ -316,18 +316,20 @@ pub trait Workload: Send + Sync {
         None
     }
 
-    /// Returns the phase that a stonewall can end, and the unit of its items; none if there is no such phase.
+    /// Returns the phase that a stonewall can end, and the unit of its items, or `None` if there is no such phase.
     fn stonewalled(&self) -> Option<(usize, &'static str)> {
         None
     }
 
     /// Returns the workload that replaces this one from the phase of [`Workload::stonewalled`] on, once each of the
-    /// `shares` shares has done `max_items` items of that phase or all its items; none if this workload continues.
+    /// `shares` shares has done `max_items` items of that phase or all its items, or `None` if this workload
+    /// continues.
     fn after_stonewall(&self, _max_items: u64, _shares: u32) -> Option<Box<dyn Workload>> {
         None
     }
 
-    /// Returns the ops of a share in the phase of [`Workload::stonewalled`], item by item; none if it has no ops there.
+    /// Returns the ops of a share in the phase of [`Workload::stonewalled`], item by item, or `None` if it has no ops
+    /// there.
     fn items(&self, _share: Share) -> Option<Box<dyn Items + Send + '_>> {
         None
     }
@@ -358,8 +360,8 @@ pub trait Workload: Send + Sync {
         None
     }
 
-    /// Returns the number of slots of open files that its threads share; none if each thread has its own files. If
-    /// slots are shared, directory slots are file slots, and slot 0 is the trial's root.
+    /// Returns the number of slots of open files that its threads share, or `None` if each thread has its own files.
+    /// If slots are shared, directory slots are file slots, and slot 0 is the trial's root.
     fn shared_slots(&self) -> Option<u16> {
         None
     }

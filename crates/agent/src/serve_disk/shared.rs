@@ -28,7 +28,7 @@ enum Word {
     Busy,
     Peak,
     Stored,
-    /// The first error number that the server had to reply with; zero if there was none.
+    /// The first error number that the server had to reply with, or zero if there was none.
     Failed,
     /// Bytes in the drive's volatile cache when the last flush was answered.
     VolatileAfterFlush,

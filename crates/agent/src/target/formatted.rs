@@ -18,7 +18,7 @@ use super::mounting::Mounting;
 use super::userspace::Workers;
 use super::{Medium, ModelledDisk, Target, WrittenAt, array};
 use crate::account::{self, Instruments};
-use crate::proven::HeldDevice;
+use crate::held_device::HeldDevice;
 use crate::serve_disk::Shared;
 use crate::shared;
 
@@ -95,7 +95,7 @@ impl Formatted {
 
     /// Checks that the devices' names still refer to the held devices, before each command that writes.
     pub(super) fn recheck_devices(&self) -> io::Result<()> {
-        self.held.iter().try_for_each(HeldDevice::prove)
+        self.held.iter().try_for_each(HeldDevice::verify)
     }
 
     /// Returns the same target on disks that a different guest has already formatted, if `formatted`.

@@ -431,9 +431,9 @@ mod tests {
             hanging.0.kill()?;
             wait_without_reaping(Pid::from_child(&hanging.0))?;
             let after_death = died.died();
-            let expect_message = |result: io::Result<()>, words: &str| match result {
-                Err(error) if error.to_string().contains(words) => Ok(()),
-                result => Err(io::Error::other(format!("{result:?} and not {words}"))),
+            let expect_message = |result: io::Result<()>, expected: &str| match result {
+                Err(error) if error.to_string().contains(expected) => Ok(()),
+                result => Err(io::Error::other(format!("{result:?} and not {expected}"))),
             };
             expect_message(result, "ended with exit code 1")?;
             expect_message(waited, "hangs: it has not ended after its unmount")?;

@@ -32,8 +32,8 @@ impl Trial<'_> {
         let calls: Vec<String> =
             recorder.counts().iter().map(|(kind, count)| format!("{kind} {count}")).collect();
         self.conditions.notes.push(format!(
-            "the initial tree of the first phase was made untimed, by {}; the file system used \
-             {before} before and {space} after",
+            "the initial tree of the first phase was created outside the timed phases (calls: {}); the file system \
+             used {before} before and {space} after",
             calls.join(", ")
         ));
         self.compare(tree.as_ref())?;

@@ -28,7 +28,7 @@ fn whole_numbers_out_of_range_give_one_message_for_all_options() {
     assert_eq!(parse("11k").unwrap_err(), "expected a whole number from 1 to 10,000");
     let error = parse("abc").unwrap_err();
     assert!(
-        error.starts_with("'abc' is not a number: write digits, such as 20000, 20k"),
+        error.starts_with("'abc' is not a whole number: write one such as 20000, 20k"),
         "{error}"
     );
     assert!(error.ends_with("; expected a number from 1 to 10,000"), "{error}");

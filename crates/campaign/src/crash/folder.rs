@@ -78,7 +78,7 @@ fn contains(folder: &Path, name: &str) -> bool {
 #[derive(Debug)]
 pub struct ResultFolder {
     path: PathBuf,
-    /// The file of the rows; empty before the first row.
+    /// The file of the rows, or empty before the first row.
     file: File,
     created: Vec<NewFolder>,
 }

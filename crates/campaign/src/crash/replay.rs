@@ -22,7 +22,7 @@ pub fn read(path: &Path) -> Result<Finding, Failure> {
     let finding = keep::finding(path)?;
     // The finding may come from someone else, so its commands are checked, even with --dry-run.
     Commands::derive(&finding.plan)?;
-    check(&finding.plan, &rerun::inputs(&[&finding.plan])?)?;
+    check(&finding.plan, &rerun::read_inputs(&[&finding.plan])?)?;
     Ok(finding)
 }
 
@@ -42,7 +42,7 @@ pub fn replay(
     let workloads = vec![finding.plan.workload.name.clone()];
     let run = RunSpec { author: Author::File, workloads, axes, ..RunSpec::default() };
     let (venue, _) = labs::lab_venue(&run, Path::new("."), stop)?;
-    let venue = venue.with_inputs(rerun::inputs(&[&finding.plan])?);
+    let venue = venue.with_inputs(rerun::read_inputs(&[&finding.plan])?);
     let test = cuts.test(&venue, stop, build);
     let job = job(&finding.plan, finding.seed, finding.deadline);
     let lab_id = venue.identity(&job.plan)?.map(|identity| identity.lab_id);
@@ -73,7 +73,7 @@ pub fn describe(tried: &CutOutcome) -> String {
         findings.violations()
     )];
     lines.push(format!("mounted in {}", recovery.mount_ns));
-    let words = [
+    let parts = [
         ("mount refused", &recovery.refused),
         ("check", &recovery.unclean),
         ("repair", &recovery.repair),
@@ -81,7 +81,7 @@ pub fn describe(tried: &CutOutcome) -> String {
         ("lost", &recovery.lost),
     ];
     lines.extend(
-        words.iter().filter_map(|(what, text)| Some(format!("{what}: {}", text.as_ref()?))),
+        parts.iter().filter_map(|(what, text)| Some(format!("{what}: {}", text.as_ref()?))),
     );
     lines.extend(recovery.kernel.iter().map(|line| format!("kernel: {line}")));
     lines.extend(findings.examples.iter().cloned());

@@ -20,7 +20,7 @@ pub struct WhyRequest {
     pub result: PathBuf,
     /// Another result to compare with.
     pub against: Option<PathBuf>,
-    /// The labels of the configurations; empty for all.
+    /// The labels of the configurations, or empty for all.
     pub fs: Vec<String>,
     /// The configuration of the other result, if not the one with the same label.
     pub against_fs: Option<String>,

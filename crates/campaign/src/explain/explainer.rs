@@ -34,7 +34,7 @@ impl Explainer {
         requested: &[String],
         stop: &Arc<AtomicBool>,
     ) -> Result<Explainer, Failure> {
-        let venue = rerun::venue(trials, requested, stop)?;
+        let venue = rerun::find_venue(trials, requested, stop)?;
         Ok(Explainer { venue, stop: Arc::clone(stop) })
     }
 
@@ -115,7 +115,7 @@ fn explained(
     kernel: Kernel<'_>,
 ) -> Result<Explained, Failure> {
     let processor = trial.plan.lab().and_then(|lab| lab.cpu.processor());
-    let instruction_ns = processor.map(|it| 1000.0 / it.instructions_per_us as f64);
+    let instruction_ns = processor.map(|processor| 1000.0 / processor.instructions_per_us as f64);
     let phases = trial.measured.phases.iter().map(|phase| Phase {
         name: phase.name.clone(),
         ops: phase.ops.values().map(|ops| ops.count).sum(),
@@ -124,7 +124,7 @@ fn explained(
         instruction_ns,
         ..Phase::default()
     });
-    let mut it = Explained {
+    let mut explained = Explained {
         label: trial.plan.label.clone(),
         plan_label: trial.plan.label.clone(),
         workload: trial.plan.workload.name.clone(),
@@ -136,9 +136,9 @@ fn explained(
         host_ns: (trial.host.elapsed_ns, profiled.trial.host.elapsed_ns),
         ..Explained::default()
     };
-    add_executed(&mut it, &profiled, kernel);
-    add_requests(&mut it, trial, profiled)?;
-    Ok(it)
+    add_executed(&mut explained, &profiled, kernel);
+    add_requests(&mut explained, trial, profiled)?;
+    Ok(explained)
 }
 
 /// Returns the kind of access of a trial's disks: rotational or not, local or over a network.
@@ -150,7 +150,7 @@ fn access(trial: &Trial) -> Access {
 }
 
 /// Adds the executed instructions of each phase.
-fn add_executed(it: &mut Explained, profiled: &ProfiledRun, (symbols, modules): Kernel<'_>) {
+fn add_executed(explained: &mut Explained, profiled: &ProfiledRun, (symbols, modules): Kernel<'_>) {
     let counted = |seen: &StageStart| -> Vec<Counted> {
         let one = |node: &fsdyno_lab::Node| Counted {
             function: node.function,
@@ -163,7 +163,7 @@ fn add_executed(it: &mut Explained, profiled: &ProfiledRun, (symbols, modules): 
     };
     let Some(last) = profiled.stages.last() else { return };
     if last.counts.lost > 0 {
-        it.notes.push(format!(
+        explained.notes.push(format!(
             "{} calls did not fit in the call tree and are not counted, so later phases show too few instructions",
             last.counts.lost
         ));
@@ -176,8 +176,8 @@ fn add_executed(it: &mut Explained, profiled: &ProfiledRun, (symbols, modules): 
         let calls = before.get(index).map_or(0, |node| node.calls);
         (node.calls > calls).then_some(node.function)
     };
-    let late = last.counts.nodes.iter().enumerate().filter_map(grown).collect();
-    let calls = kernel::Calls { all, late, code_by_address: last.counts.codes.clone() };
+    let after_loading = last.counts.nodes.iter().enumerate().filter_map(grown).collect();
+    let calls = kernel::Calls { all, after_loading, code_by_address: last.counts.codes.clone() };
     let names = Names::new(symbols, modules, calls);
     let mut ran = BTreeSet::new();
     for pair in profiled.stages.windows(2) {
@@ -189,23 +189,29 @@ fn add_executed(it: &mut Explained, profiled: &ProfiledRun, (symbols, modules): 
             continue;
         }
         ran.insert(begun.phase);
-        if let Some(phase) = it.phases.get_mut(usize::from(begun.phase)) {
+        if let Some(phase) = explained.phases.get_mut(usize::from(begun.phase)) {
             phase.set_executed(&kernel::trees(&names, &counted(begun), &counted(next)));
         }
     }
 }
 
 /// Adds the disk requests of each phase.
-fn add_requests(it: &mut Explained, trial: &Trial, profiled: ProfiledRun) -> Result<(), Failure> {
+fn add_requests(
+    explained: &mut Explained,
+    trial: &Trial,
+    profiled: ProfiledRun,
+) -> Result<(), Failure> {
     let Some(log) = profiled.log else {
-        it.notes.push("there is no disk, so there are no requests to explain".into());
+        explained.notes.push("there is no disk, so there are no requests to explain".into());
         return Ok(());
     };
     let kind = trial.plan.filesystem.as_ref().map_or("", |plan| plan.made_kind());
     let medium = &trial.plan.medium;
     let raid = medium.raid().is_some();
     if raid {
-        it.notes.push("disks of an array are not mapped: their requests are unattributed".into());
+        explained
+            .notes
+            .push("disks of an array are not mapped: their requests are unattributed".into());
     }
     let journal_disk = medium.journal().and_then(|_| u8::try_from(medium.data_disks()).ok());
     let devices =
@@ -220,14 +226,14 @@ fn add_requests(it: &mut Explained, trial: &Trial, profiled: ProfiledRun) -> Res
                 Err(Failure { exit: Exit::Missing, message: error.to_string() })
             }
             error => {
-                it.notes.push(format!("the disk could not be mapped: {error}"));
-                add_account(it, &log, &maps, &devices);
+                explained.notes.push(format!("the disk could not be mapped: {error}"));
+                add_account(explained, &log, &maps, &devices);
                 Ok(())
             }
         };
     }
-    it.notes.extend(notes_on_unread(&unread, maps.len()));
-    add_account(it, &log, &maps, &devices);
+    explained.notes.extend(notes_on_unread(&unread, maps.len()));
+    add_account(explained, &log, &maps, &devices);
     Ok(())
 }
 
@@ -267,36 +273,37 @@ fn notes_on_unread(unread: &[MapError], images: usize) -> Vec<String> {
 }
 
 fn add_account(
-    it: &mut Explained,
+    explained: &mut Explained,
     log: &fsdyno_disk::log::region::RequestLog,
     maps: &[StageMap],
     devices: &FsDevices,
 ) {
     if log.lost > 0 {
-        it.notes.push(format!(
+        explained.notes.push(format!(
             "{} requests did not fit in the guest's memory and are in no row",
             log.lost
         ));
     }
     let disks: BTreeSet<u8> = log.entries.iter().map(|entry| entry.disk).collect();
     let busy: u64 = disks.iter().map(|disk| time::busy(&log.entries, *disk).0).sum();
-    it.log = Log {
+    explained.log = Log {
         requests: log.entries.len() as u64,
         bytes: Bytes(log.entries.iter().map(bytes).sum()),
         busy_ns: Nanos(busy),
         lost: log.lost,
     };
     let account = Account::attribute(&log.entries, maps, devices);
-    for (index, phase) in (0u16..).zip(&mut it.phases) {
+    for (index, phase) in (0u16..).zip(&mut explained.phases) {
         let of_phase = |dot: &&Dot| dot.place == (Stage::Running, index);
         let dots: Vec<Dot> = account.dots.iter().filter(of_phase).copied().collect();
         phase.requests = Grid::new(&dots);
-        let entries =
-            || log.entries.iter().filter(|it| (it.stage, it.phase) == (Stage::Running, index));
+        let entries = || {
+            log.entries.iter().filter(|entry| (entry.stage, entry.phase) == (Stage::Running, index))
+        };
         let disks: BTreeSet<u8> = entries().map(|entry| entry.disk).collect();
         phase.any_busy_ns = (disks.len() > 1).then(|| time::union(entries()));
     }
-    it.account = Some(account);
+    explained.account = Some(account);
 }
 
 /// Returns the number of bytes of a request; a flush has none.
@@ -374,13 +381,13 @@ mod tests {
             phase: 0,
         };
         let log = RequestLog { entries: vec![entry(0), entry(100)], lost: 7 };
-        let mut it = Explained { phases: vec![Phase::default()], ..Explained::default() };
-        add_account(&mut it, &log, &[], &FsDevices::default());
-        assert_eq!((it.log.requests, it.log.lost), (2, 7));
-        assert!(it.notes[0].starts_with("7 requests did not fit"), "{:?}", it.notes);
-        let account = it.account.unwrap();
+        let mut explained = Explained { phases: vec![Phase::default()], ..Explained::default() };
+        add_account(&mut explained, &log, &[], &FsDevices::default());
+        assert_eq!((explained.log.requests, explained.log.lost), (2, 7));
+        assert!(explained.notes[0].starts_with("7 requests did not fit"), "{:?}", explained.notes);
+        let account = explained.account.unwrap();
         let all = account.sum(|_| true);
-        assert_eq!((all.requests, all.time_ns), (2, it.log.busy_ns));
+        assert_eq!((all.requests, all.time_ns), (2, explained.log.busy_ns));
         assert_eq!(account.attributed_shares(), (0.0, 0.0), "no map, no guess");
     }
 }

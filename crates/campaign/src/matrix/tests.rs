@@ -236,7 +236,8 @@ fn io_uring_is_for_the_host_and_null_for_both() {
         issuer: issuer.parse().unwrap(),
         ..request(&["dirops"], &[])
     };
-    let host = Place::Directory { path: "/tmp".into(), label: "tmpfs".into(), longest_name: None };
+    let host =
+        Place::Directory { path: "/tmp".into(), label: "tmpfs".into(), max_name_length: None };
     let cells = matrix(&issued(2, "io_uring:16"), &host).unwrap();
     assert_eq!(cells[0].phases[0].1[&OpKind::Open], 32, "each op in flight has a share");
     let text = matrix(&issued(2, "io_uring:4096"), &host).unwrap_err().to_string();
@@ -257,7 +258,7 @@ fn one_label_for_two_rows_is_refused() {
 #[test]
 fn a_directory_takes_no_file_system() {
     let place =
-        Place::Directory { path: "/tmp".into(), label: "tmpfs".into(), longest_name: Some(40) };
+        Place::Directory { path: "/tmp".into(), label: "tmpfs".into(), max_name_length: Some(40) };
     let parameters = vec!["prefix=aaaaaaaaaabbbbbbbbbbccccccccccdddddddddd".to_string()];
     let long =
         matrix(&MatrixRequest { parameters, ..request(&["dirops"], &[]) }, &place).unwrap_err();
@@ -297,8 +298,8 @@ fn impossible_sizes_are_refused() {
     let text = refusal(&matrix_request, LabPlace { journal_size, ..lab() });
     assert!(text.contains("names {journal}, and none does"), "{text}");
     let outer = request(&["dirops"], &["ext4 -J device={journal}"]);
-    for wrong in [Bytes(1000), Bytes(1 << 50)] {
-        let text = refusal(&outer, LabPlace { journal_size: Some(wrong), ..lab() });
+    for invalid in [Bytes(1000), Bytes(1 << 50)] {
+        let text = refusal(&outer, LabPlace { journal_size: Some(invalid), ..lab() });
         assert!(text.contains("whole mebibytes"), "{text}");
     }
 }

@@ -32,7 +32,7 @@ pub struct Merged {
     pub trials: Vec<Trial>,
     /// The requested baseline.
     pub baseline: Option<String>,
-    /// The missing trials by share; empty if there are none.
+    /// The missing trials by share, or empty if there are none.
     pub missing: String,
     /// Number of duplicate trials found in other shares; their results are bit-identical.
     pub twice: usize,

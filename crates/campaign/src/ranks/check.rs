@@ -13,21 +13,21 @@ use crate::failure::Failure;
 /// The first such option.
 pub(crate) fn check(run: &RunSpec) -> Result<(), Failure> {
     let Some(request) = &run.ranks else { return Ok(()) };
-    let wrong = |text: String| Err(Failure::invalid_use(text));
+    let invalid = |text: String| Err(Failure::invalid_use(text));
     if run.axes.on.len() != 1 {
-        return wrong("--ranks needs one --on DIR: the directory that all hosts share".into());
+        return invalid("--ranks needs one --on DIR: the directory that all hosts share".into());
     }
     if run.jobs > 1 {
-        return wrong("--ranks runs one trial at a time: remove --jobs".into());
+        return invalid("--ranks runs one trial at a time: remove --jobs".into());
     }
     if run.shard.is_some() {
-        return wrong(
+        return invalid(
             "--ranks shares each trial among processes, and --shard divides the trials: remove one"
                 .into(),
         );
     }
     if matches!(run.axes.issuer, IssuerPlan::IoUring { .. }) {
-        return wrong(format!(
+        return invalid(format!(
             "--ranks with --issuer {} is not possible yet; remove --issuer and use --threads",
             run.axes.issuer
         ));
@@ -35,7 +35,7 @@ pub(crate) fn check(run: &RunSpec) -> Result<(), Failure> {
     // A single rank is not shifted, but the option is accepted: the first point of a curve has the options of the
     // others.
     if request.plan.shift >= request.plan.ranks && request.plan.ranks > 1 {
-        return wrong(format!(
+        return invalid(format!(
             "--shift {} must be below the number of ranks, {}",
             request.plan.shift, request.plan.ranks
         ));

@@ -227,13 +227,13 @@ fn timed_by_itself(trial: &Trial) -> Times {
 /// Returns, for each of `trials` replays in a recording, the times of the calls between the replay's marks.
 fn timed_by_bpf(recording: &Path, trials: usize) -> Result<Vec<Times>, Failure> {
     let io = |error| Failure::io("read", recording, &error);
-    let wrong = |error: fsdyno_trace::TraceError| {
+    let invalid = |error: fsdyno_trace::TraceError| {
         failed(format!("the recording of the replay cannot be read: {error}"))
     };
     let file = File::open(recording).map_err(io)?;
-    let mut reader = Reader::new(BufReader::new(file)).map_err(wrong)?;
+    let mut reader = Reader::new(BufReader::new(file)).map_err(invalid)?;
     let (mut phases, mut inside) = (Vec::new(), false);
-    while let Some(item) = reader.item().map_err(wrong)? {
+    while let Some(item) = reader.item().map_err(invalid)? {
         let Item::Event(event) = item else { continue };
         match (&event.call, phases.last_mut()) {
             (Call::Mark { name }, _) if name.bytes() == BEGINS => {

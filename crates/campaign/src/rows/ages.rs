@@ -9,15 +9,15 @@ use crate::matrix_request::MatrixError;
 
 /// Checks the requested ages.
 pub fn check(ages: &[Option<AgePlan>]) -> Result<(), MatrixError> {
-    let wrong = |text| Err(MatrixError::Wrong(text));
+    let invalid = |text| Err(MatrixError::Wrong(text));
     for (index, age) in ages.iter().enumerate() {
         let shown = age.as_ref().map_or("none".to_string(), ToString::to_string);
         if ages[..index].contains(age) {
-            return wrong(format!("--age {shown} is given twice"));
+            return invalid(format!("--age {shown} is given twice"));
         }
         let Some(age) = age else { continue };
         if age.files.parse::<Sizes>().is_err() {
-            return wrong(format!(
+            return invalid(format!(
                 "--age {shown}: '{}' is not a file size; write 4096, 4K-1M, mix or \
                  lognormal:64K:1.5",
                 age.files
@@ -39,7 +39,8 @@ pub fn rows(row: Row, ages: &[Option<AgePlan>]) -> Result<Vec<Row>, MatrixError>
                     row.label
                 )));
             }
-            aged.room = aged.room.map(|room| Bytes(room.0 / 100 * u64::from(100 - age.fill)));
+            aged.capacity =
+                aged.capacity.map(|capacity| Bytes(capacity.0 / 100 * u64::from(100 - age.fill)));
             filesystem.age = Some(age.clone());
         }
         Ok(aged)

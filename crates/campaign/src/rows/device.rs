@@ -4,7 +4,7 @@ use fsdyno_filesystem::{Backing, Context, Spec, catalog, check_on_host, shared};
 use fsdyno_record::Bytes;
 use fsdyno_record::plan::VenuePlan;
 
-use super::{Row, ages, created_filesystem, lacks, specs};
+use super::{Row, ages, created_filesystem, missing_operations, specs};
 use crate::matrix_request::{DEFAULT_JOURNAL, DevicePlace, MatrixError, MatrixRequest};
 
 /// Returns a row for each file system, in the given order.
@@ -94,9 +94,9 @@ fn device_row(
         filesystem: Some(plan),
         medium: place.medium(spec.names_second_disk().then_some(journal)),
         venue: VenuePlan::Host,
-        longest_name: Some(top.longest_name.min(filesystem.longest_name)),
-        room: Some(place.size),
-        lacks: lacks(top, filesystem),
+        max_name_length: Some(top.longest_name.min(filesystem.longest_name)),
+        capacity: Some(place.size),
+        missing_operations: missing_operations(top, filesystem),
         skip: None,
     })
 }

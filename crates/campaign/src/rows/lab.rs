@@ -12,7 +12,7 @@ use fsdyno_record::plan::{
 use fsdyno_record::{Bytes, suggest};
 
 use super::disk::{Disk, disk, largest};
-use super::{Row, ages, created_filesystem, find_duplicate, lacks, network, specs};
+use super::{Row, ages, created_filesystem, find_duplicate, missing_operations, network, specs};
 use crate::matrix_request::{
     DEFAULT_JOURNAL, DEFAULT_SIZE, LabPlace, MatrixError, MatrixRequest, Size,
 };
@@ -125,21 +125,30 @@ fn lab_row(
     let skip = top.check_kernel(release).and(filesystem.check_kernel(release));
     let skip = skip.err().filter(|_| lab.found);
     let version = matrix_request.tool_versions.get(&filesystem.name).map(String::as_str);
-    let longest_name = Some(top.longest_name.min(filesystem.longest_name));
-    let lacks = lacks(top, filesystem);
+    let max_name_length = Some(top.longest_name.min(filesystem.longest_name));
+    let missing_operations = missing_operations(top, filesystem);
     if filesystem.lies_on == Backing::Memory {
         period_settings(period, spec, Bytes(0))?;
         let plan = top.plan(spec, Context::Lab, version).map_err(MatrixError::spec(text))?;
-        let (filesystem, room) = in_memory(plan, spec, lab);
-        let medium = MediumPlan::Memory { size: room };
+        let (filesystem, capacity) = in_memory(plan, spec, lab);
+        let medium = MediumPlan::Memory { size: capacity };
         let guest = LabPlan { scheduler: None, ..guest(lab, kernel) };
         let venue = VenuePlan::Lab(guest);
         let (label, skip) = (spec.name(), skip.map(|error| error.to_string()));
         let filesystem = Some(filesystem);
-        return Ok(Row { label, filesystem, medium, venue, longest_name, room, lacks, skip });
+        return Ok(Row {
+            label,
+            filesystem,
+            medium,
+            venue,
+            max_name_length,
+            capacity,
+            missing_operations,
+            skip,
+        });
     }
-    let room = room(lab, disk, spec, filesystem)?;
-    let settings = period_settings(period, spec, room)?;
+    let capacity = capacity(lab, disk, spec, filesystem)?;
+    let settings = period_settings(period, spec, capacity)?;
     let context = Context::of_lab(lab.raid);
     let plan = top
         .plan_for_period(spec, context, version, settings.as_ref())
@@ -153,18 +162,18 @@ fn lab_row(
             raid: lab.raid,
             journal: second.then(|| journal.plan(settings.as_ref())).transpose()?,
             journal_size: second.then(|| journal_size(lab, journal)).transpose()?,
-            size: Some(room),
+            size: Some(capacity),
         }),
         venue: VenuePlan::Lab(guest(lab, kernel)),
-        longest_name,
-        room: Some(room),
-        lacks,
+        max_name_length,
+        capacity: Some(capacity),
+        missing_operations,
         skip: skip.map(|error| error.to_string()),
     })
 }
 
 /// Returns the size of the file system, if it fits on the disks and suffices for its kind.
-fn room(
+fn capacity(
     lab: &LabPlace,
     disk: &Disk,
     spec: &Spec,
@@ -178,31 +187,31 @@ fn room(
         )));
     }
     let largest = largest(disk, lab.raid);
-    let room = match lab.size {
+    let capacity = match lab.size {
         Size::Default => DEFAULT_SIZE.min(largest),
         Size::Whole => largest,
         Size::Exactly(size) => size,
     };
-    if room > largest {
+    if capacity > largest {
         return Err(MatrixError::Wrong(format!(
-            "--size {room} is more than {}disk '{}' can hold: {largest}",
+            "--size {capacity} is more than {}disk '{}' can hold: {largest}",
             lab.raid.map(|raid| format!("RAID {raid} of ")).unwrap_or_default(),
             disk.name
         )));
     }
-    if room < filesystem.minimum_size && lab.size == Size::Default {
+    if capacity < filesystem.minimum_size && lab.size == Size::Default {
         return Err(MatrixError::Wrong(format!(
             "disk '{}' is too small for {}: it holds {largest}, and {} needs at least {}",
             disk.name, spec.kind, spec.kind, filesystem.minimum_size
         )));
     }
-    if room < filesystem.minimum_size {
+    if capacity < filesystem.minimum_size {
         return Err(MatrixError::Wrong(format!(
-            "--size {room} is too small for {}, which needs at least {}",
+            "--size {capacity} is too small for {}, which needs at least {}",
             spec.kind, filesystem.minimum_size
         )));
     }
-    Ok(room)
+    Ok(capacity)
 }
 
 /// Returns the lab's guest with a kernel.

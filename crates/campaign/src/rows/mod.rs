@@ -27,11 +27,11 @@ pub struct Row {
     /// Venue that executes its calls.
     pub venue: VenuePlan,
     /// Maximum length of a file name in bytes, if known.
-    pub longest_name: Option<usize>,
+    pub max_name_length: Option<usize>,
     /// Capacity, if known.
-    pub room: Option<Bytes>,
+    pub capacity: Option<Bytes>,
     /// Operations that the file system lacks, with the reason from the catalog.
-    pub lacks: BTreeMap<String, String>,
+    pub missing_operations: BTreeMap<String, String>,
     /// Reason that the row cannot run here, if any.
     pub skip: Option<String>,
 }
@@ -51,7 +51,7 @@ impl Row {
     }
 }
 
-/// Parses the requested file systems, in their order.
+/// Parses the requested file systems, in the order given.
 pub fn specs(requested: &[String]) -> Result<Vec<(String, Spec)>, MatrixError> {
     let mut labels = BTreeSet::new();
     let mut specs = Vec::new();
@@ -71,7 +71,7 @@ pub fn created_filesystem(spec: &Spec) -> Result<&'static Filesystem, catalog::U
 }
 
 /// Returns the operations that either of two stacked file systems lacks.
-pub fn lacks(top: &Filesystem, below: &Filesystem) -> BTreeMap<String, String> {
+pub fn missing_operations(top: &Filesystem, below: &Filesystem) -> BTreeMap<String, String> {
     top.lacks.iter().chain(&below.lacks).map(|(what, why)| (what.clone(), why.clone())).collect()
 }
 

@@ -53,9 +53,9 @@ pub fn model_rows(
                 filesystem: Some(plan(spec)),
                 medium: MediumPlan::Modelled(modelled),
                 venue: VenuePlan::Model { block_size },
-                longest_name: Some(255),
-                room: Some(size),
-                lacks: BTreeMap::new(),
+                max_name_length: Some(255),
+                capacity: Some(size),
+                missing_operations: BTreeMap::new(),
                 skip: None,
             });
         }
@@ -65,30 +65,30 @@ pub fn model_rows(
 
 /// Checks the options of a model and returns its block size.
 fn block_size(text: &str, spec: &Spec) -> Result<u32, MatrixError> {
-    let wrong = |error: String| Err(MatrixError::Spec { spec: text.to_string(), error });
+    let invalid = |error: String| Err(MatrixError::Spec { spec: text.to_string(), error });
     if find::by_name(&spec.kind).is_none() {
         let names = find::ALL.iter().map(|variant| variant.name);
         let hint = suggest::hint(&spec.kind, names);
-        return wrong(format!("there is no model '{}'; {hint}", spec.kind));
+        return invalid(format!("there is no model '{}'; {hint}", spec.kind));
     }
     if let Some(option) = spec.mount.first() {
-        return wrong(format!("the model takes no mount option, and '{option}' is one"));
+        return invalid(format!("the model takes no mount option, and '{option}' is one"));
     }
-    let words: Vec<&str> = spec.mkfs.iter().map(String::as_str).collect();
-    let size = match words.as_slice() {
+    let args: Vec<&str> = spec.mkfs.iter().map(String::as_str).collect();
+    let size = match args.as_slice() {
         [] => return Ok(BLOCK_SIZES[0]),
         ["-b", size] => *size,
         [word] if word.starts_with("-b") => &word[2..],
         _ => {
-            return wrong(format!(
+            return invalid(format!(
                 "'{}' is not valid; the model accepts -b SIZE only",
-                words.join(" ")
+                args.join(" ")
             ));
         }
     };
     match BLOCK_SIZES.iter().find(|known| known.to_string() == size) {
         Some(size) => Ok(*size),
-        None => wrong(format!("-b {size} is not valid; it must be 1024, 2048 or 4096")),
+        None => invalid(format!("-b {size} is not valid; it must be 1024, 2048 or 4096")),
     }
 }
 

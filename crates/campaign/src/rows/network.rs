@@ -9,13 +9,13 @@ use crate::matrix_request::{LabPlace, MatrixError};
 
 /// Checks --clients and --network against the requested file systems.
 pub fn check(lab: &LabPlace, specs: &[(String, Spec)]) -> Result<(), MatrixError> {
-    let wrong = |text: String| Err(MatrixError::Wrong(text));
+    let invalid = |text: String| Err(MatrixError::Wrong(text));
     let any_shared = specs.iter().any(|(_, spec)| shared::protocol(&spec.kind).is_some());
     for (option, is_set) in
         [("--clients", !lab.clients.is_empty()), ("--network", !lab.networks.is_empty())]
     {
         if is_set && !any_shared {
-            return wrong(format!(
+            return invalid(format!(
                 "{option} is for a file system that clients share, and no --fs names one; write --fs 'nfs:ext4', for \
                  example, or leave {option} out"
             ));
@@ -23,13 +23,13 @@ pub fn check(lab: &LabPlace, specs: &[(String, Spec)]) -> Result<(), MatrixError
     }
     if let Some(clients) = lab.clients.iter().find(|clients| !(1..=MAX_CLIENTS).contains(*clients))
     {
-        return wrong(format!("--clients {clients} is not from 1 to {MAX_CLIENTS}"));
+        return invalid(format!("--clients {clients} is not from 1 to {MAX_CLIENTS}"));
     }
     if let Some(clients) = find_duplicate(&lab.clients) {
-        return wrong(format!("--clients names {clients} twice"));
+        return invalid(format!("--clients names {clients} twice"));
     }
     if let Some(network) = find_duplicate(&lab.networks) {
-        return wrong(format!("--network names {} twice", network.name));
+        return invalid(format!("--network names {} twice", network.name));
     }
     Ok(())
 }

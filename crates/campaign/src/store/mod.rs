@@ -80,7 +80,7 @@ impl Store {
         Ok(store)
     }
 
-    /// Reads the trials of a result folder without creating or changing anything; none if it does not exist.
+    /// Reads the trials of a result folder without creating or changing anything. There are none if it does not exist.
     ///
     /// # Errors
     /// The error of [`Store::open`].
@@ -338,9 +338,9 @@ pub(crate) mod tests {
         let folder = tempfile::tempdir().unwrap();
         let mine = folder.path().join("mine");
         std::fs::write(&mine, "the user's").unwrap();
-        for wrong in [folder.path(), &mine, &mine.join("below")] {
-            let opened = Store::open(wrong).unwrap_err().to_string();
-            assert_eq!(Store::read_trials(wrong).unwrap_err().to_string(), opened);
+        for invalid in [folder.path(), &mine, &mine.join("below")] {
+            let opened = Store::open(invalid).unwrap_err().to_string();
+            assert_eq!(Store::read_trials(invalid).unwrap_err().to_string(), opened);
         }
         let new = folder.path().join("a/b");
         assert_eq!(Store::read_trials(&new).unwrap(), []);

@@ -36,8 +36,13 @@ pub struct Bench<'b, 'p> {
 
 /// Returns the settings of a point.
 pub fn settings(space: &Space, point: &Point) -> PointSettings {
-    let it = space.configuration(point);
-    PointSettings { spec: it.spec, sysctls: it.sysctls, scheduler: it.scheduler, work: None }
+    let configuration = space.configuration(point);
+    PointSettings {
+        spec: configuration.spec,
+        sysctls: configuration.sysctls,
+        scheduler: configuration.scheduler,
+        work: None,
+    }
 }
 
 /// Describes how many trials a budget of time allows, or how long a budget of trials takes, if a trial takes the time
@@ -105,17 +110,17 @@ impl Bench<'_, '_> {
     }
 
     fn say(&mut self, point: &Point, sample: &Sample) {
-        let words = self.space.words(point);
+        let options = self.space.describe(point);
         match sample {
             Sample::Time(time) => {
                 let base = *self.base.get_or_insert(*time);
                 let change = 100.0 * (time / base - 1.0);
                 let time = fsdyno_record::Nanos((time * 1e9) as u64);
-                say(&format!("fsdyno: {:4} {change:+7.1} %  {time}  {words}", self.done));
+                say(&format!("fsdyno: {:4} {change:+7.1} %  {time}  {options}", self.done));
             }
             Sample::Refused(why) => {
                 say(&format!(
-                    "fsdyno: {:4} refused    {words}: {}",
+                    "fsdyno: {:4} refused    {options}: {}",
                     self.done,
                     why.lines().next().unwrap_or_default()
                 ));
@@ -178,14 +183,20 @@ pub fn account(trial: &Trial) -> (f64, u64, u64, u64) {
     let phases = &trial.measured.phases;
     let cpu: f64 = phases
         .iter()
-        .map(|it| {
-            it.cpu_ns.seconds() + it.kernel_cpu_ns.values().map(|ns| ns.seconds()).sum::<f64>()
+        .map(|phase| {
+            phase.cpu_ns.seconds()
+                + phase.kernel_cpu_ns.values().map(|ns| ns.seconds()).sum::<f64>()
         })
         .sum();
     let sum = |of: fn(&fsdyno_record::trial::Device) -> u64| {
         phases.iter().filter_map(|phase| phase.device.as_ref()).map(of).sum()
     };
-    (cpu, sum(|it| it.writes), sum(|it| it.flushes), sum(|it| it.bytes_written.0))
+    (
+        cpu,
+        sum(|device| device.writes),
+        sum(|device| device.flushes),
+        sum(|device| device.bytes_written.0),
+    )
 }
 
 /// Returns the total time of all phases of a trial in seconds, without weights.

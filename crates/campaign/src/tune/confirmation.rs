@@ -36,11 +36,11 @@ impl Work {
     pub fn parse(text: &str) -> Result<Work, Failure> {
         let mut words = text.split_whitespace();
         let workload = words.next().unwrap_or_default().to_string();
-        let wrong = |what: String| Failure::invalid_use(format!("--also '{text}': {what}"));
-        fsdyno_workload::workloads::find(&workload).map_err(|error| wrong(error.to_string()))?;
+        let invalid = |what: String| Failure::invalid_use(format!("--also '{text}': {what}"));
+        fsdyno_workload::workloads::find(&workload).map_err(|error| invalid(error.to_string()))?;
         let parameters: Vec<String> = words.map(String::from).collect();
         match parameters.iter().find(|set| !set.contains('=')) {
-            Some(set) => Err(wrong(format!("'{set}' is not KEY=VALUE"))),
+            Some(set) => Err(invalid(format!("'{set}' is not KEY=VALUE"))),
             None => Ok(Work { workload, parameters }),
         }
     }
@@ -114,7 +114,8 @@ pub fn confirm(
         let failed = trials.iter().find(|trial| trial.outcome != Outcome::Ok);
         let failed = failed.map(|trial| trial.reason.clone().unwrap_or_default());
         let ratio = match failed {
-            None => compare_sides(&trials, points.is_lab()).map(|it| ratio(&it, least, LEVEL)),
+            None => compare_sides(&trials, points.is_lab())
+                .map(|comparison| ratio(&comparison, least, LEVEL)),
             Some(_) => None,
         };
         all.push(Confirmation { what, ratio, failed });
@@ -138,8 +139,8 @@ fn compare_sides(trials: &[Trial], are_pairs: bool) -> Option<Comparison> {
 }
 
 /// Converts a comparison to the form that a result stores.
-pub fn ratio(it: &Comparison, least: f64, level: f64) -> Ratio {
-    let is_faster = it.ratio < 1.0 / (1.0 + least);
-    let holds = is_faster && (it.exact || it.p.is_some_and(|p| p < level));
-    Ratio { ratio: it.ratio, interval: it.interval, n: it.n, holds }
+pub fn ratio(comparison: &Comparison, least: f64, level: f64) -> Ratio {
+    let is_faster = comparison.ratio < 1.0 / (1.0 + least);
+    let holds = is_faster && (comparison.exact || comparison.p.is_some_and(|p| p < level));
+    Ratio { ratio: comparison.ratio, interval: comparison.interval, n: comparison.n, holds }
 }

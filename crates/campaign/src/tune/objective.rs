@@ -22,21 +22,21 @@ impl Objective {
         let mut weights: Vec<(String, f64)> = Vec::new();
         for part in text.split(',') {
             let (name, weight) = part.split_once('=').unwrap_or((part, "1"));
-            let wrong =
+            let invalid =
                 |what: String| Err(Failure::invalid_use(format!("--objective {text}: {what}")));
             if !phases.iter().any(|known| known == name) {
                 let hint = suggest::hint(name, phases.iter().map(String::as_str));
-                return wrong(format!("the workload has no phase '{name}'; {hint}"));
+                return invalid(format!("the workload has no phase '{name}'; {hint}"));
             }
             if weights.iter().any(|(known, _)| known == name) {
-                return wrong(format!("'{name}' is given twice; give it once"));
+                return invalid(format!("'{name}' is given twice; give it once"));
             }
             match weight.parse::<f64>() {
                 Ok(weight) if weight > 0.0 && weight.is_finite() => {
                     weights.push((name.into(), weight))
                 }
                 _ => {
-                    return wrong(format!(
+                    return invalid(format!(
                         "'{weight}' is not a weight for '{name}'; give a positive number"
                     ));
                 }

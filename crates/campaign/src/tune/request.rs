@@ -77,12 +77,12 @@ impl FromStr for Budget {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Budget, String> {
-        let wrong = || {
+        let invalid = || {
             "expected a time such as 30m, 2h or 90s, or a number of trials such as 200trials"
                 .to_string()
         };
         let end = text.find(|letter: char| !letter.is_ascii_digit()).unwrap_or(text.len());
-        let number: u64 = text[..end].parse().map_err(|_| wrong())?;
+        let number: u64 = text[..end].parse().map_err(|_| invalid())?;
         let seconds = match text[end..].trim() {
             "s" => 1,
             "m" | "min" => 60,
@@ -90,10 +90,10 @@ impl FromStr for Budget {
             "trials" | "trial" | "" if number <= 1_000_000 => {
                 return Ok(Budget::Trials(number as usize));
             }
-            _ => return Err(wrong()),
+            _ => return Err(invalid()),
         };
         let time = number.checked_mul(seconds).filter(|time| (1..=31_536_000).contains(time));
-        time.map(|time| Budget::Time(Duration::from_secs(time))).ok_or_else(wrong)
+        time.map(|time| Budget::Time(Duration::from_secs(time))).ok_or_else(invalid)
     }
 }
 

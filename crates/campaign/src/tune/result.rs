@@ -21,20 +21,22 @@ fn value_name(space: &Space, (option, value): (usize, u8)) -> String {
 
 /// Returns the options of a point in the form in which a user sets them.
 pub fn settings(space: &Space, point: &Point) -> Settings {
-    let it = space.configuration(point);
-    let (name, mount) = (&space.filesystem, it.mount.as_str());
+    let configuration = space.configuration(point);
+    let (name, mount) = (&space.filesystem, configuration.mount.as_str());
     let mount = if mount.is_empty() { "defaults" } else { mount };
     let pass = if ["xfs", "btrfs"].contains(&name.as_str()) { 0 } else { 2 };
-    let mkfs = [format!("mkfs.{name}"), it.mkfs.clone(), "DEVICE".into()];
+    let mkfs = [format!("mkfs.{name}"), configuration.mkfs.clone(), "DEVICE".into()];
     let losses = space.chosen(point).flat_map(|value| &value.gives_up);
     Settings {
-        words: space.words(point),
-        spec: it.spec,
+        words: space.describe(point),
+        spec: configuration.spec,
         mkfs: mkfs.into_iter().filter(|word| !word.is_empty()).collect::<Vec<_>>().join(" "),
         fstab: format!("DEVICE  MOUNTPOINT  {name}  {mount}  0  {pass}"),
-        sysctls: it.sysctls,
-        scheduler: it.scheduler,
-        gives_up: losses.map(|it| format!("{}: {}", it.loss.name(), it.why)).collect(),
+        sysctls: configuration.sysctls,
+        scheduler: configuration.scheduler,
+        gives_up: losses
+            .map(|given_up| format!("{}: {}", given_up.loss.name(), given_up.why))
+            .collect(),
     }
 }
 
@@ -42,8 +44,8 @@ pub fn settings(space: &Space, point: &Point) -> Settings {
 fn describe_settings(value: &space::Value) -> String {
     let mkfs = (!value.mkfs.is_empty()).then(|| format!("mkfs {}", value.mkfs));
     let mount = (!value.mount.is_empty()).then(|| format!("mount {}", value.mount));
-    let scheduler = value.scheduler.as_ref().map(|it| format!("scheduler {it}"));
-    let sysctls = value.sysctls.iter().map(|it| format!("sysctl {it}"));
+    let scheduler = value.scheduler.as_ref().map(|name| format!("scheduler {name}"));
+    let sysctls = value.sysctls.iter().map(|setting| format!("sysctl {setting}"));
     mkfs.into_iter().chain(mount).chain(scheduler).chain(sysctls).collect::<Vec<_>>().join("; ")
 }
 
@@ -55,13 +57,17 @@ pub fn tuned(
     dropped: &[space::Dropped],
 ) -> TunedFilesystem {
     let time = |point: &Point| {
-        found.measured.iter().find(|it| it.point == *point).map_or(0.0, |it| it.time)
+        found
+            .measured
+            .iter()
+            .find(|measured| measured.point == *point)
+            .map_or(0.0, |measured| measured.time)
     };
-    let pairs = found.interactions.iter().map(|it| Pair {
-        one: value_name(space, it.one),
-        other: value_name(space, it.other),
-        change: it.log.exp_m1(),
-        deviation: it.deviation,
+    let pairs = found.interactions.iter().map(|interaction| Pair {
+        one: value_name(space, interaction.one),
+        other: value_name(space, interaction.other),
+        change: interaction.log.exp_m1(),
+        deviation: interaction.deviation,
     });
     let reason = |what: String, why: &str| Reason { what, why: why.to_string() };
     TunedFilesystem {
@@ -70,15 +76,19 @@ pub fn tuned(
         is_default: found.winner.is_default(),
         default_seconds: time(&space.default_point()),
         seconds: time(&found.winner),
-        confirmed: found.confirmed.as_ref().map(|it| ratio(it, least, LEVEL)),
-        unconfirmed: found.unconfirmed.as_ref().map(|point| space.words(point)),
+        confirmed: found.confirmed.as_ref().map(|comparison| ratio(comparison, least, LEVEL)),
+        unconfirmed: found.unconfirmed.as_ref().map(|point| space.describe(point)),
         effects: effects(space, found, least),
         interactions: pairs.collect(),
-        dropped: dropped.iter().map(|it| reason(it.what.clone(), &it.why)).collect(),
-        refused: found.refused.iter().map(|(point, why)| reason(space.words(point), why)).collect(),
-        certificate: found.certificate.map(|it| ExcludedValue {
-            what: value_name(space, (it.option, it.value)),
-            least: it.least,
+        dropped: dropped.iter().map(|dropped| reason(dropped.what.clone(), &dropped.why)).collect(),
+        refused: found
+            .refused
+            .iter()
+            .map(|(point, why)| reason(space.describe(point), why))
+            .collect(),
+        certificate: found.certificate.map(|excluded| ExcludedValue {
+            what: value_name(space, (excluded.option, excluded.value)),
+            least: excluded.least,
         }),
         points: points(space, found),
         trials: found.trials as u64,
@@ -90,23 +100,23 @@ pub fn tuned(
 
 /// Returns the worth of each option's values.
 fn effects(space: &Space, found: &SearchResult, least: f64) -> Vec<OptionEffect> {
-    let worth = |it: &Effect| {
-        let option = &space.options[it.option];
-        let value = &option.values[usize::from(it.value)];
+    let worth = |effect: &Effect| {
+        let option = &space.options[effect.option];
+        let value = &option.values[usize::from(effect.value)];
         OptionEffect {
-            what: value_name(space, (it.option, it.value)),
+            what: value_name(space, (effect.option, effect.value)),
             about: option.about.clone(),
             sets: describe_settings(value),
-            alone: it.alone.map(|worth| worth.change()),
-            alone_deviation: it.alone.map_or(0.0, |worth| worth.deviation),
-            with_winner: it.with_winner.map(|worth| worth.change()),
-            average: it.average.map(f64::exp_m1),
-            is_nothing: it.is_negligible(least),
-            is_recommended: found.winner.0[it.option] == it.value,
+            alone: effect.alone.map(|worth| worth.change()),
+            alone_deviation: effect.alone.map_or(0.0, |worth| worth.deviation),
+            with_winner: effect.with_winner.map(|worth| worth.change()),
+            average: effect.average.map(f64::exp_m1),
+            is_nothing: effect.is_negligible(least),
+            is_recommended: found.winner.0[effect.option] == effect.value,
             gives_up: value
                 .gives_up
                 .iter()
-                .map(|it| format!("{}: {}", it.loss.name(), it.why))
+                .map(|given_up| format!("{}: {}", given_up.loss.name(), given_up.why))
                 .collect(),
         }
     };
@@ -118,12 +128,12 @@ fn points(space: &Space, found: &SearchResult) -> Vec<PointTime> {
     let mut points: Vec<PointTime> = found
         .measured
         .iter()
-        .map(|it| PointTime {
-            words: space.words(&it.point),
-            spec: space.configuration(&it.point).spec,
-            seconds: it.time,
-            change: it.value.exp_m1(),
-            trials: it.trials,
+        .map(|measured| PointTime {
+            words: space.describe(&measured.point),
+            spec: space.configuration(&measured.point).spec,
+            seconds: measured.time,
+            change: measured.value.exp_m1(),
+            trials: measured.trials,
         })
         .collect();
     points.sort_by(|a, b| a.change.total_cmp(&b.change));
@@ -141,7 +151,7 @@ pub fn phases(objective: &Objective, default: &Trial, winner: &Trial) -> Vec<Pha
     times(default).into_iter().filter_map(phase).collect()
 }
 
-/// Returns two sentences on the changes in CPU time and device requests; none if a trial failed.
+/// Returns two sentences on the changes in CPU time and device requests. There are none if a trial failed.
 pub fn why(default: &Trial, winner: &Trial) -> Vec<String> {
     if default.outcome != Outcome::Ok || winner.outcome != Outcome::Ok {
         return Vec::new();

@@ -110,24 +110,26 @@ impl Cuts<'_> {
         let plan = plan.with_hash();
         let trial = points.run(&[(settings.clone(), SEED)])?.into_iter().next();
         let losses = space.chosen(point).flat_map(|value| &value.gives_up);
-        let mut it = Candidate {
-            words: space.words(point),
+        let mut candidate = Candidate {
+            words: space.describe(point),
             seconds: trial.as_ref().map_or(0.0, |trial| objective.value(trial)),
             space: trial.as_ref().map_or(0, space_used),
-            gives_up: losses.map(|it| format!("{}: {}", it.loss.name(), it.why)).collect(),
+            gives_up: losses
+                .map(|given_up| format!("{}: {}", given_up.loss.name(), given_up.why))
+                .collect(),
             ..Candidate::default()
         };
         if !points.is_lab() {
-            it.uncut = Some("power is cut in the lab only".into());
-            return Ok((it, None));
+            candidate.uncut = Some("power is cut in the lab only".into());
+            return Ok((candidate, None));
         }
         if let Err(failure) = check(&plan, points.inputs()) {
-            it.uncut = Some(failure.message);
-            return Ok((it, None));
+            candidate.uncut = Some(failure.message);
+            return Ok((candidate, None));
         }
         let mut spec = self.spec.clone();
         spec.axes.filesystems = vec![settings.spec];
-        say(&format!("fsdyno: {} power cuts of {}", self.cuts, it.words));
+        say(&format!("fsdyno: {} power cuts of {}", self.cuts, candidate.words));
         let (venue, _) = labs::lab_venue(&spec, std::path::Path::new("."), self.session.stop)?;
         let venue = venue.with_inputs(points.inputs().clone());
         let test = CrashTest {
@@ -141,23 +143,28 @@ impl Cuts<'_> {
         };
         let row = test.row(&job(&plan, SEED, cell.deadline))?;
         let lost =
-            row.count(|it| it.findings.violations() > 0 || it.recovery.lost.is_some()) as u64;
+            row.count(|cut| cut.findings.violations() > 0 || cut.recovery.lost.is_some()) as u64;
         let cuts = row.outcomes.len() as u64;
-        it.losses = Some(lost);
-        it.cuts = cuts;
-        it.bound = Some(proportion::interval(lost, cuts, 0.95).1).filter(|bound| bound.is_finite());
-        it.repairs = row.count(|it| it.recovery.repair.is_some()) as u64;
-        Ok((it, Some(row)))
+        candidate.losses = Some(lost);
+        candidate.cuts = cuts;
+        candidate.bound =
+            Some(proportion::interval(lost, cuts, 0.95).1).filter(|bound| bound.is_finite());
+        candidate.repairs = row.count(|cut| cut.recovery.repair.is_some()) as u64;
+        Ok((candidate, Some(row)))
     }
 }
 
 /// Returns the winner, then the other measured points that are faster than the default, fastest first.
 fn ranked(found: &SearchResult) -> impl Iterator<Item = Point> {
-    let mut others: Vec<_> = found.measured.iter().filter(|it| it.value < 0.0).collect();
+    let mut others: Vec<_> =
+        found.measured.iter().filter(|measured| measured.value < 0.0).collect();
     others.sort_by(|a, b| a.value.total_cmp(&b.value));
     let winner = found.winner.clone();
-    let others: Vec<Point> =
-        others.into_iter().map(|it| it.point.clone()).filter(|it| *it != winner).collect();
+    let others: Vec<Point> = others
+        .into_iter()
+        .map(|measured| measured.point.clone())
+        .filter(|point| *point != winner)
+        .collect();
     std::iter::once(winner).chain(others)
 }
 

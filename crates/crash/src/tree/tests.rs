@@ -118,9 +118,9 @@ fn a_file_synced_with_its_name_must_survive_with_all_its_bytes() {
     assert_eq!(script.judge(vec![file("a", &expected)]), Findings::default());
     assert_eq!(script.judge(vec![]).violations(), 2, "its name, and its bytes");
     assert_eq!(script.judge(vec![file("a", &expected[..1999])]).acknowledged_lost, 1);
-    let mut wrong = expected.clone();
-    wrong[1700] ^= 1;
-    assert_eq!(script.judge(vec![file("a", &wrong)]).acknowledged_lost, 1);
+    let mut changed = expected.clone();
+    changed[1700] ^= 1;
+    assert_eq!(script.judge(vec![file("a", &changed)]).acknowledged_lost, 1);
     let other = vec![file("a", &expected), file("b", &expected)];
     assert_eq!(script.judge(other).acknowledged_names, 1, "b was never created");
     // If only fsync of the directory makes a name durable, the file may be lost, which is counted.
@@ -128,7 +128,7 @@ fn a_file_synced_with_its_name_must_survive_with_all_its_bytes() {
     script.create("a").write(bytes(1, 2000)).fsync();
     let lost = script.judge(vec![]);
     assert_eq!((lost.violations(), lost.names_lost), (0, 1));
-    assert_eq!(script.judge(vec![file("a", &wrong)]).acknowledged_lost, 1);
+    assert_eq!(script.judge(vec![file("a", &changed)]).acknowledged_lost, 1);
     script.op(Call::FsyncDir { dir: DirSlot::ROOT }, "", "");
     assert_eq!(script.judge(vec![]).violations(), 2);
 }
@@ -203,7 +203,7 @@ fn appended_bytes_may_be_lost_but_not_those_synced_before() {
 }
 
 #[test]
-fn a_removal_that_is_lost_is_counted_but_is_no_violation() {
+fn a_removal_that_is_lost_is_counted_but_is_not_a_violation() {
     let mut script = Script::new(Names::WithFile);
     script.create("a").write(bytes(1, 100)).fsync().close();
     script.op(Call::Unlink { dir: DirSlot::ROOT }, "a", "");

@@ -42,7 +42,7 @@ struct Listed {
     backing: &'static str,
     lab: CanRun,
     host: CanRun,
-    /// Its entry in the catalog; none if it is a model.
+    /// Its entry in the catalog, or `None` if it is a model.
     kind: Option<&'static Filesystem>,
 }
 

@@ -32,7 +32,7 @@ fn text(period: &Period, prose: Prose) -> String {
     for (kind, settings) in &period.filesystem {
         text.push_str(&prose.indented(&format!("{kind}: {}", as_spec(settings)), 2));
         for from in &settings.from {
-            let line = format!("from {} on: {}", from.size, words(&from.mkfs));
+            let line = format!("from {} on: {}", from.size, join_options(&from.mkfs));
             text.push_str(&prose.indented(&line, 6));
         }
         for (name, value) in &settings.env {
@@ -65,11 +65,11 @@ fn as_spec(settings: &Settings) -> String {
         true => None,
         false => Some(format!("@ {}", settings.mount.join(","))),
     };
-    let parts = [Some(words(&settings.mkfs)).filter(|words| !words.is_empty()), mount];
+    let parts = [Some(join_options(&settings.mkfs)).filter(|options| !options.is_empty()), mount];
     let parts: Vec<String> = parts.into_iter().flatten().collect();
     if parts.is_empty() { "current defaults".into() } else { parts.join(" ") }
 }
 
-fn words(options: &[String]) -> String {
+fn join_options(options: &[String]) -> String {
     options.iter().map(|word| quote(word)).collect::<Vec<_>>().join(" ")
 }

@@ -137,8 +137,8 @@ fn test(claim: &Claim) -> String {
     };
     let all = |cells: &[Cell]| cells.iter().map(name).collect::<Vec<_>>().join(", ");
     let check = match check {
-        Check::Ratio { of, over, bound } => {
-            format!("{} over {} is {bound}", name(of), name(over))
+        Check::Ratio { numerator, denominator, bound } => {
+            format!("{} over {} is {bound}", name(numerator), name(denominator))
         }
         Check::Order(cells) => format!("in ascending order: {}", all(cells)),
         Check::Within { cells, at_most } => {

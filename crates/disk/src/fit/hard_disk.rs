@@ -388,7 +388,7 @@ fn seek(drive: &Geometry, from: u64, to: u64) -> f64 {
     drive.seek(from.cylinder.abs_diff(to.cylinder), false) as f64 / 1e3
 }
 
-/// Solves three linear equations by elimination, largest pivot first; none if they are dependent.
+/// Solves three linear equations by elimination, largest pivot first, or `None` if they are dependent.
 fn solve(mut a: [[f64; 3]; 3], mut b: [f64; 3]) -> Option<[f64; 3]> {
     for at in 0..3 {
         let pivot = (at..3).max_by(|x, y| a[*x][at].abs().total_cmp(&a[*y][at].abs()))?;

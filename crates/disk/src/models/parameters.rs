@@ -13,7 +13,7 @@ pub(crate) trait Parameters {
     /// [`SpecError::Parameter`] for the first that is not in range.
     fn check(&self, spec: &DiskSpec, check: &Check<'_>) -> Result<(), SpecError>;
 
-    /// Returns the maximum rates; none if requests take no time.
+    /// Returns the maximum rates, or `None` if requests take no time.
     fn limits(&self) -> Option<Limits>;
 
     /// Builds an idle disk.
@@ -26,7 +26,7 @@ pub(crate) trait Parameters {
 }
 
 impl Model {
-    /// Returns the maximum rates; none if requests take no time.
+    /// Returns the maximum rates, or `None` if requests take no time.
     pub fn limits(&self) -> Option<Limits> {
         self.parameters().limits()
     }

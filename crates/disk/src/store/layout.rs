@@ -211,7 +211,8 @@ impl Header {
         Some(EntryAddress(page + entry_offset))
     }
 
-    /// Like [`Header::entry_address`], but allocates a page if the chunk has none; none if the region is full.
+    /// Like [`Header::entry_address`], but allocates a page if the chunk has none; returns `None` if the region is
+    /// full.
     pub fn entry_address_or_new(
         &mut self,
         memory: &mut impl Memory,

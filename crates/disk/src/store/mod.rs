@@ -1,11 +1,10 @@
-//! The disk's bytes: a compact store in a region of memory that grows with the data written.
+//! The disk's bytes: a compact store, whose use of its memory region grows with the data written.
 //!
-//! All of its state is in the region, so that the host can open the same file afterwards: a header, a
-//! table with one entry for each 2 MiB of disk, pages with one entry for each 4 KiB block, and the
-//! blocks. A block that was never written, or that holds one repeated byte, is neither stored nor
-//! read. Nothing is allocated on the heap.
+//! All of its state is in the region, so that the host can open the same file afterwards: a header, a table with one
+//! entry for each chunk (2 MiB) of the disk, pages with one entry for each 4 KiB block, and the blocks. A block that
+//! was never written, or that holds one repeated byte, is neither stored nor read. Nothing is allocated on the heap.
 //!
-//! The volatile write cache is real: the store holds both the visible and the medium's content of
+//! The volatile write cache holds data, too: the store has both the visible and the medium's content of
 //! a block, until [`Store::persist`] makes them equal. A power cut leaves [`View::Medium`].
 
 mod cache;
@@ -77,7 +76,7 @@ pub enum StoreError<E> {
     Full,
     /// The range ends beyond the disk.
     #[error("store a block: it lies beyond the end of the disk")]
-    Beyond,
+    PastEnd,
     /// The source of the bytes failed.
     #[error(transparent)]
     Source(E),
@@ -86,7 +85,7 @@ pub enum StoreError<E> {
 /// A view of a disk's content.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum View {
-    /// The content that reads return, from the cache if that is newer.
+    /// What a read returns: the cached content if it is newer.
     Visible,
     /// The content after a power cut.
     Medium,
@@ -176,7 +175,7 @@ impl<M: Memory> Store<M> {
         let mut at = offset;
         let end = offset.saturating_add(length);
         while at < end {
-            let (viewed, mut stop) = self.run(at, end, View::Visible);
+            let (viewed, mut stop) = self.find_run(at, end, View::Visible);
             stop = stop.min(end);
             match viewed {
                 ViewedBlock::Whole(Content::Slot(slot)) => {
@@ -215,13 +214,13 @@ impl<M: Memory> Store<M> {
         self.header.update(&mut self.memory);
     }
 
-    /// Passes every block that does not read as zeros in a view to `out`, with its offset on the
-    /// disk, in ascending order; blocks with contiguous slots are passed in one slice.
+    /// Passes to `out` every block of the view that is not all zeros, with its offset on the disk, in ascending order.
+    /// Blocks with contiguous slots are passed in one slice.
     pub fn export(&mut self, view: View, out: &mut dyn FnMut(u64, &[u8])) {
         let end = self.header.capacity.0;
         let mut at = 0;
         while at < end {
-            let (viewed, stop) = self.run(at, end, view);
+            let (viewed, stop) = self.find_run(at, end, view);
             match viewed {
                 ViewedBlock::Whole(Content::Untouched | Content::Repeated(0)) => {}
                 ViewedBlock::Whole(Content::Slot(slot)) => {
@@ -239,8 +238,8 @@ impl<M: Memory> Store<M> {
     }
 
     /// Returns the content of the block at byte `at`, and the end of the run of blocks of the same kind (for slots:
-    /// contiguous in memory), at most `end` rounded up to a block.
-    fn run(&mut self, at: u64, end: u64, view: View) -> (ViewedBlock, u64) {
+    /// contiguous in memory). The run may end beyond `end`.
+    fn find_run(&mut self, at: u64, end: u64, view: View) -> (ViewedBlock, u64) {
         let last = end.min(at - at % BLOCK + MAX_SLICE as u64).div_ceil(BLOCK);
         let mut block = at / BLOCK;
         let Some(address) = self.entry_address(block) else {
@@ -276,11 +275,11 @@ impl<M: Memory> Store<M> {
             (1.., 0) => self.header.cached = self.header.cached.saturating_sub(1),
             _ => {}
         }
-        let mut unreferenced = [old.visible, old.medium];
-        if unreferenced[0] == unreferenced[1] {
-            unreferenced[1] = Content::Untouched;
+        let mut candidates = [old.visible, old.medium];
+        if candidates[0] == candidates[1] {
+            candidates[1] = Content::Untouched;
         }
-        for content in unreferenced {
+        for content in candidates {
             let Content::Slot(slot) = content else { continue };
             if content != new.visible && content != new.medium {
                 self.header.release(&mut self.memory, slot);
@@ -288,7 +287,7 @@ impl<M: Memory> Store<M> {
         }
     }
 
-    /// Returns the address of a block's entry; none if its chunk has no page.
+    /// Returns the address of a block's entry, or `None` if its chunk has no page.
     fn entry_address(&mut self, block: u64) -> Option<EntryAddress> {
         self.header.entry_address(&mut self.memory, block)
     }

@@ -42,9 +42,9 @@ impl<M: Memory> Store<M> {
         length: u64,
         source: &mut dyn FnMut(&mut [u8]) -> Result<(), E>,
     ) -> Result<(), StoreError<E>> {
-        let end = offset.checked_add(length).ok_or(StoreError::Beyond)?;
+        let end = offset.checked_add(length).ok_or(StoreError::PastEnd)?;
         if end > self.header.capacity.0 {
-            return Err(StoreError::Beyond);
+            return Err(StoreError::PastEnd);
         }
         let mut at = offset;
         let mut result = Ok(());
@@ -79,7 +79,7 @@ impl<M: Memory> Store<M> {
         })
     }
 
-    /// Returns the longest run from `at` with contiguous slots; none if no slot is left for its first block.
+    /// Returns the longest run from `at` with contiguous slots, or `None` if no slot is left for its first block.
     fn next_run(&mut self, to: Destination, at: u64, end: u64) -> Option<Run> {
         let block = at / BLOCK;
         let address = self.header.entry_address_or_new(&mut self.memory, block)?;

@@ -1,7 +1,7 @@
-//! Tests disks with random requests: every request completes once, time never goes back, a completed
+//! Tests disks with random requests: every request completes once, time never goes backwards, a completed
 //! flush has persisted all earlier writes, and exactly the written sectors are persisted.
 
-#![allow(clippy::unwrap_used, clippy::expect_used, reason = "helpers of tests may panic")]
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "test helpers may panic")]
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
@@ -21,19 +21,15 @@ struct Step {
 
 /// A disk and its requests.
 #[derive(Clone, Debug)]
-struct Trial {
+struct Case {
     spec: DiskSpec,
     seed: u64,
     steps: Vec<Step>,
 }
 
-fn trials() -> impl Strategy<Value = Trial> {
+fn cases() -> impl Strategy<Value = Case> {
     (disks(), any::<u64>()).prop_flat_map(|(spec, seed)| {
-        steps(spec.capacity.0 / 512).prop_map(move |steps| Trial {
-            spec: spec.clone(),
-            seed,
-            steps,
-        })
+        steps(spec.capacity.0 / 512).prop_map(move |steps| Case { spec: spec.clone(), seed, steps })
     })
 }
 
@@ -59,22 +55,22 @@ fn steps(sectors: u64) -> impl Strategy<Value = Vec<Step>> {
     })
 }
 
-/// Every disk of the catalog, with its write cache on and off; and for hard disks a variant
-/// with small caches, few segments and a short queue, which all become full.
+/// Any disk of the catalog, with its write cache on or off; hard disks also with caches, segments
+/// and a queue that are small enough to fill up.
 fn disks() -> impl Strategy<Value = DiskSpec> {
     let all: Vec<DiskSpec> = catalog::names().map(|name| catalog::get(name).unwrap()).collect();
     let shape = (any::<bool>(), any::<bool>(), any::<bool>(), any::<bool>(), 1u32..33);
     (prop::sample::select(all), shape).prop_map(
-        |(mut spec, (changed, small, back, alone, depth))| {
+        |(mut spec, (changed, small, write_back, flush_alone, depth))| {
             if !changed {
                 return spec;
             }
             spec.queue.write_cache =
-                if back { WriteCache::WriteBack } else { WriteCache::WriteThrough };
+                if write_back { WriteCache::WriteBack } else { WriteCache::WriteThrough };
             if let Model::Hdd(hdd) = &mut spec.model {
                 spec.queue.depth = depth;
                 hdd.age_limit_us = hdd.age_limit_us.max(1_000_000);
-                hdd.flush_alone = alone;
+                hdd.flush_alone = flush_alone;
                 if small {
                     hdd.write_cache = Bytes(64 << 10);
                     (hdd.read_segments, hdd.read_segment) = (2, Bytes(64 << 10));
@@ -83,7 +79,7 @@ fn disks() -> impl Strategy<Value = DiskSpec> {
             if let Model::Smr(smr) = &mut spec.model {
                 spec.queue.depth = depth;
                 smr.drive.age_limit_us = smr.drive.age_limit_us.max(1_000_000);
-                smr.drive.flush_alone = alone;
+                smr.drive.flush_alone = flush_alone;
                 if small {
                     // A media cache that is nearly full from the start, and small bands.
                     smr.drive.write_cache = Bytes(64 << 10);
@@ -108,9 +104,10 @@ struct Reference {
     written: BTreeSet<u64>,
     /// The number of the event that last persisted each sector.
     persisted: BTreeMap<u64, u64>,
-    /// Sectors of completed writes that were not persisted since the write's submission.
+    /// Sectors of completed writes that have not been persisted since the write was submitted.
     volatile: BTreeSet<u64>,
-    /// For each flush, those sectors at its submission, except the ones persisted since.
+    /// For each flush in flight: the sectors that were volatile when it was submitted and have not been persisted
+    /// since.
     unpersisted: HashMap<u64, BTreeSet<u64>>,
 }
 
@@ -165,9 +162,11 @@ impl Reference {
             let (request, submitted) = self.submitted[&id];
             match request.action {
                 Action::Write => {
-                    let since =
-                        |sector: &u64| self.persisted.get(sector).is_some_and(|at| *at > submitted);
-                    let missing: Vec<u64> = sectors(&request).filter(|s| !since(s)).collect();
+                    let is_persisted = |sector: &u64| {
+                        self.persisted.get(sector).is_some_and(|event| *event > submitted)
+                    };
+                    let missing: Vec<u64> =
+                        sectors(&request).filter(|sector| !is_persisted(sector)).collect();
                     assert!(
                         !request.fua || missing.is_empty(),
                         "FUA {id} did not persist {missing:?}"
@@ -190,13 +189,13 @@ fn sectors(request: &Request) -> std::ops::Range<u64> {
 }
 
 /// Plays the steps, waking at each due time, and returns the time of each completion.
-fn play(trial: &Trial) -> HashMap<u64, Nanos> {
-    let mut disk = fsdyno_disk::build(&trial.spec, trial.seed);
+fn play(case: &Case) -> HashMap<u64, Nanos> {
+    let mut disk = fsdyno_disk::build(&case.spec, case.seed);
     let (mut now, mut reference) = (Nanos(0), Reference::default());
-    for step in &trial.steps {
+    for step in &case.steps {
         let until = now + Nanos(step.pause);
         while let Some(due) = disk.next_due().filter(|due| *due <= until) {
-            assert!(due >= now, "time went back from {now:?} to {due:?}");
+            assert!(due >= now, "time went backwards from {now:?} to {due:?}");
             now = due;
             reference.take(&mut *disk, now);
         }
@@ -205,7 +204,7 @@ fn play(trial: &Trial) -> HashMap<u64, Nanos> {
     }
     let mut rounds = 0;
     while let Some(due) = disk.next_due() {
-        assert!(due >= now, "time went back from {now:?} to {due:?}");
+        assert!(due >= now, "time went backwards from {now:?} to {due:?}");
         now = due;
         reference.take(&mut *disk, now);
         rounds += 1;
@@ -225,28 +224,28 @@ proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(200) })]
 
     #[test]
-    fn every_request_completes_once_written_sectors_are_persisted_and_a_repeat_is_equal(trial in trials()) {
-        let done = play(&trial);
-        let submitted: HashSet<u64> = trial.steps.iter().map(|step| step.request.id).collect();
+    fn every_request_completes_once_written_sectors_are_persisted_and_repeats_give_the_same_result(case in cases()) {
+        let done = play(&case);
+        let submitted: HashSet<u64> = case.steps.iter().map(|step| step.request.id).collect();
         prop_assert_eq!(&submitted, &done.keys().copied().collect::<HashSet<u64>>());
-        prop_assert_eq!(done, play(&trial));
+        prop_assert_eq!(done, play(&case));
     }
 
     #[test]
-    fn additional_calls_change_nothing(trial in trials(), step in 50_000u64..5_000_000) {
-        // One disk is called only when due, the other at every step.
-        let called_when_due = play(&trial);
-        let mut disk = fsdyno_disk::build(&trial.spec, trial.seed);
+    fn additional_calls_change_nothing(case in cases(), poll_interval in 50_000u64..5_000_000) {
+        // One disk is called only when due, the other at every poll interval.
+        let called_when_due = play(&case);
+        let mut disk = fsdyno_disk::build(&case.spec, case.seed);
         let (mut now, mut reference) = (Nanos(0), Reference::default());
-        for part in &trial.steps {
-            let until = now + Nanos(part.pause);
+        for step in &case.steps {
+            let until = now + Nanos(step.pause);
             while now < until {
-                now = Nanos((now.0 + step).min(until.0))
+                now = Nanos((now.0 + poll_interval).min(until.0))
                     .min(disk.next_due().unwrap_or(until).max(now + Nanos(1)));
                 disk.volatile_bytes(now);
                 reference.take(&mut *disk, now);
             }
-            reference.submit(&mut *disk, now, part.request);
+            reference.submit(&mut *disk, now, step.request);
         }
         while let Some(due) = disk.next_due() {
             now = due.max(now);
@@ -256,10 +255,10 @@ proptest! {
     }
 
     #[test]
-    fn a_flush_persists_all_earlier_writes(trial in trials()) {
-        let mut disk = fsdyno_disk::build(&trial.spec, trial.seed);
+    fn a_flush_persists_all_earlier_writes(case in cases()) {
+        let mut disk = fsdyno_disk::build(&case.spec, case.seed);
         let mut now = Nanos(0);
-        for step in &trial.steps {
+        for step in &case.steps {
             now += Nanos(step.pause);
             disk.submit(now, step.request);
         }
@@ -275,16 +274,16 @@ proptest! {
                 }
             }
         }
-        prop_assert_eq!(done.len(), trial.steps.len() + 1);
+        prop_assert_eq!(done.len(), case.steps.len() + 1);
     }
 
     #[test]
-    fn a_write_through_disk_has_no_volatile_bytes(trial in trials()) {
-        let mut spec = trial.spec;
+    fn a_write_through_disk_has_no_volatile_bytes(case in cases()) {
+        let mut spec = case.spec;
         spec.queue.write_cache = WriteCache::WriteThrough;
-        let mut disk = fsdyno_disk::build(&spec, trial.seed);
+        let mut disk = fsdyno_disk::build(&spec, case.seed);
         let mut now = Nanos(0);
-        for step in &trial.steps {
+        for step in &case.steps {
             now += Nanos(step.pause);
             disk.submit(now, step.request);
             prop_assert_eq!(disk.volatile_bytes(now), Bytes(0));

@@ -404,7 +404,7 @@ fn a_block_of_one_byte_takes_no_space() {
 #[test]
 fn nothing_is_written_beyond_the_end_and_zeros_are_read_there() {
     let mut store = Store::create(region(64 << 10), Bytes(CAPACITY)).unwrap();
-    assert_eq!(write(&mut store, CAPACITY - 512, &[1; 1024]), Err(StoreError::Beyond));
+    assert_eq!(write(&mut store, CAPACITY - 512, &[1; 1024]), Err(StoreError::PastEnd));
     assert_eq!(read(&mut store, CAPACITY - 512, 8 << 20), vec![0; 8 << 20]);
     store.trim(CAPACITY - 512, u64::MAX);
 }

@@ -86,7 +86,7 @@ pub struct Lane {
     pub written: u32,
     status: Box<libc::statx>,
     pause: Timespec,
-    /// End of a sleep that is split into several; else zero.
+    /// End of a sleep that is split into several, or zero.
     wake_time: Nanos,
 }
 
@@ -298,7 +298,7 @@ impl Lane {
         let Some(kind) = self.op.call.kind() else { return Ok(()) };
         let checked = meter.check_result(result, kind, &self.op);
         checked.map_err(|cause| meter.failure(&self.op, self.issuer.path_of(&self.op), cause))?;
-        if meter.completed(rank, kind, self.submitted, now) {
+        if meter.count_completion(rank, kind, self.submitted, now) {
             return Ok(());
         }
         Err(meter.failure(&self.op, self.issuer.path_of(&self.op), Halt::Stopped))

@@ -17,8 +17,8 @@ pub mod uring;
 
 /// An issuer of calls: one way to reach the kernel, or none.
 pub trait Issuer {
-    /// Makes the call of `op`, and returns the kernel's result: the negative error number, or the
-    /// bytes moved, or zero for a call that moves none.
+    /// Makes the call of `op`, and returns the kernel's result: the negative error number, or the bytes moved, which
+    /// are zero for a call that moves none.
     fn issue(&mut self, op: &Op) -> i64;
 
     /// Makes all calls of an op whose calls depend on the file system (a scan, the

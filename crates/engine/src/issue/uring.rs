@@ -81,7 +81,7 @@ impl Uring {
     ///
     /// # Errors
     /// The first op with a result that its workload does not expect; the failure of another thread. Queued
-    /// entries are then never submitted, so that the ring cannot be used again.
+    /// entries are then never submitted, so the ring cannot be used again.
     pub fn run(
         &mut self,
         progress: &PhaseProgress,
@@ -212,7 +212,7 @@ impl Uring {
         let result = issuer.issue(op);
         let checked = meter.check_result(result, kind, op);
         checked.map_err(|cause| meter.failure(op, issuer.path_of(op), cause))?;
-        if meter.returned(kind) {
+        if meter.count_return(kind) {
             return Ok(());
         }
         Err(meter.failure(op, issuer.path_of(op), Halt::Stopped))
@@ -245,7 +245,7 @@ impl Uring {
         for index in state.unsubmitted.drain(..) {
             let lane = &mut self.lanes[index];
             lane.submitted = match lane.step {
-                LaneStep::Call => state.meter.since(lane.op.due, since),
+                LaneStep::Call => state.meter.latency_start(lane.op.due, since),
                 _ => since,
             };
         }

@@ -83,7 +83,7 @@ impl<'a, 'm> Calls<'a, 'm> {
 
     /// Counts a returned call; fails if another thread has failed.
     fn returned(&mut self, op: OpKind, path: &TreePath) -> Result<(), Failure> {
-        match self.meter.returned(op) {
+        match self.meter.count_return(op) {
             true => Ok(()),
             false => self.fail_because(op, path, Cause::Stopped),
         }
@@ -138,7 +138,7 @@ impl<'a, 'm> Calls<'a, 'm> {
     /// Calls close(2).
     pub fn close(&mut self, file: OwnedFd) {
         drop(file);
-        self.meter.returned(OpKind::Close);
+        self.meter.count_return(OpKind::Close);
     }
 
     /// Calls mkdirat(2) with access for the owner only, until the attributes are set.

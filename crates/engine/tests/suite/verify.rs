@@ -218,7 +218,7 @@ fn a_flipped_byte_is_found_at_its_offset() {
 }
 
 #[test]
-fn a_wrong_piece_is_found_at_its_offset_even_far_after_the_first_read() {
+fn a_changed_piece_is_found_at_its_offset_even_far_after_the_first_read() {
     for offset in [0, 2999, 3000, 3001, 1_048_576, 2_002_999] {
         assert_eq!(
             findings_after(|path| flip_bit(&path.join("e/pieces"), offset)),
@@ -234,7 +234,7 @@ fn a_wrong_piece_is_found_at_its_offset_even_far_after_the_first_read() {
 }
 
 #[test]
-fn a_wrong_size_is_reported_with_the_right_one() {
+fn an_unexpected_size_is_reported_with_the_expected_one() {
     let long = [bytes(content(2)), vec![0]].concat();
     for (bytes, size) in [(&long[..4999], 4999), (&[], 0), (&long, 5001)] {
         assert_eq!(
@@ -281,7 +281,7 @@ fn zeros_where_data_never_reached_the_disk_are_found() {
 }
 
 #[test]
-fn a_wrong_mode_and_a_wrong_time_are_reported_with_the_right_ones() {
+fn an_unexpected_mode_and_time_are_reported_with_the_expected_ones() {
     let mode = |name: &'static str| {
         move |folder: &Path| {
             fs::set_permissions(folder.join(name), fs::Permissions::from_mode(0o700)).unwrap();

@@ -43,7 +43,7 @@ const REPEATS: u32 = 6;
 /// The minimum CPU time of a phase that is long enough to be measured.
 const MIN_PHASE_NS: u64 = 2_000_000;
 
-/// Measures, predicts, and returns the comparison as Markdown; none if the user stopped it.
+/// Measures, predicts, and returns the comparison as Markdown, or `None` if the user stopped it.
 ///
 /// # Errors
 /// A process that is not root, an unknown profile, a machine that is too busy, failed trials.

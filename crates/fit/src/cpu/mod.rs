@@ -38,8 +38,8 @@ const DEFAULT_L1I_KIB: u64 = 32;
 /// The time of an instruction while the lab counts. Events cost nothing then, so that no estimate affects the counts.
 const COUNTING_INSTRUCTION_NS: f64 = 0.0625;
 
-/// Measures, counts, and fits a processor profile; none if the user stopped it. `kernel` is that of the lab's guests;
-/// if none, the version of this machine's kernel is used.
+/// Measures, counts, and fits a processor profile; returns `None` if the user stopped it. `kernel` is that of the
+/// lab's guests; if none, the version of this machine's kernel is used.
 ///
 /// # Errors
 /// A machine that is too busy or does not report its caches; failed trials.
@@ -99,7 +99,7 @@ struct Work<'a> {
 }
 
 impl Work<'_> {
-    /// Measures each file system and phase on this machine; none if it was stopped.
+    /// Measures each file system and phase on this machine; returns `None` if it was stopped.
     fn on_host(&self) -> Result<Option<Times>, Failure> {
         let shm = self.folder_in_memory()?;
         let memory = ["--on", &shm.path().display().to_string()].map(String::from);
@@ -143,14 +143,14 @@ impl Work<'_> {
         })
     }
 
-    /// Runs `calls` on this machine and returns the times of its phases; none if it was stopped.
+    /// Runs `calls` on this machine and returns the times of its phases, or `None` if it was stopped.
     fn measure(&self, name: &str, args: &[String]) -> Result<Option<Times>, Failure> {
         self.named(name, args, |words, out| {
             self.runner.measure(words, self.repeats, out, |trials| self.times(trials))
         })
     }
 
-    /// Runs `calls` once and returns its trials; none if it was stopped.
+    /// Runs `calls` once and returns its trials, or `None` if it was stopped.
     fn trials(&self, name: &str, args: &[String]) -> Result<Option<Vec<Trial>>, Failure> {
         self.named(name, args, |words, out| self.runner.trials(words, 1, out))
     }

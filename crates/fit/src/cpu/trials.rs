@@ -21,7 +21,7 @@ const POLL: Duration = Duration::from_millis(50);
 pub struct Runner<'a> {
     /// A folder for results.
     pub folder: &'a Path,
-    /// The kernel of the lab's guests; none for the lab's default.
+    /// The kernel of the lab's guests, or `None` for the lab's default.
     pub kernel: Option<String>,
     /// True once the user has stopped the command.
     pub stop: &'a AtomicBool,
@@ -34,7 +34,7 @@ impl Runner<'_> {
         kernel.flat_map(|kernel| ["--kernel".to_string(), kernel]).collect()
     }
 
-    /// Runs `fsdyno run` with these arguments and returns its trials; none if it was stopped.
+    /// Runs `fsdyno run` with these arguments and returns its trials, or `None` if it was stopped.
     pub fn trials(
         &self,
         words: &[&str],
@@ -94,9 +94,9 @@ pub type Times = BTreeMap<(String, String), Vec<f64>>;
 
 impl Runner<'_> {
     /// Runs `fsdyno run` with these arguments on this machine, and returns the times of each operation by `times`,
-    /// ascending; none if it was stopped. Other programs, and virtual machines on the same host, only lengthen CPU
-    /// times, so the least of many repetitions counts. It is accepted if the odd and the even repetitions agree on it;
-    /// if not, the number of repetitions is doubled, a few times.
+    /// ascending, or `None` if it was stopped. Other programs, and virtual machines on the same host, only lengthen
+    /// CPU times, so the least of many repetitions counts. It is accepted if the odd and the even repetitions agree on
+    /// it; if not, the number of repetitions is doubled, a few times.
     ///
     /// # Errors
     /// Failed trials, and least times that never agreed.

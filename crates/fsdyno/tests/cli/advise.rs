@@ -5,13 +5,13 @@ use crate::common::{code, fsdyno, lines, run, stderr, stdout};
 #[test]
 fn without_a_terminal_the_missing_flags_are_named() {
     let folder = tempfile::tempdir().unwrap();
-    for (words, missing) in [
+    for (args, missing) in [
         ("advise", "missing: --for, --on ("),
         ("advise --for mail", "missing: --on ("),
         ("advise --for own --on .", "missing: -- COMMAND ("),
     ] {
-        let output = run(folder.path(), words);
-        assert_eq!(code(&output), 2, "{words}");
+        let output = run(folder.path(), args);
+        assert_eq!(code(&output), 2, "{args}");
         assert!(stderr(&output).contains(missing), "{}", stderr(&output));
         assert_eq!(stderr(&output).lines().count(), 1);
         assert_eq!(stdout(&output), "");
@@ -19,9 +19,9 @@ fn without_a_terminal_the_missing_flags_are_named() {
 }
 
 #[test]
-fn a_wrong_flag_gets_a_message_that_names_the_right_one() {
+fn an_invalid_flag_gets_a_message_that_names_the_valid_one() {
     let folder = tempfile::tempdir().unwrap();
-    for (words, expected) in [
+    for (args, expected) in [
         ("--for mial --on .", "did you mean 'mail'?"),
         ("--for mail --on laptop-2025", "did you mean 'laptop-2026'?"),
         ("--for mail --on . --time soon", "such as 90s, 30m or 2h"),
@@ -30,9 +30,9 @@ fn a_wrong_flag_gets_a_message_that_names_the_right_one() {
         ("--for mail --on . -- make", "with --for own alone"),
         ("--for mail --on /dev/null", "which fsdyno advise does not erase"),
     ] {
-        let output = run(folder.path(), &format!("advise {words}"));
-        assert_eq!(code(&output), 2, "{words}");
-        assert!(stderr(&output).contains(expected), "{words}: {}", stderr(&output));
+        let output = run(folder.path(), &format!("advise {args}"));
+        assert_eq!(code(&output), 2, "{args}");
+        assert!(stderr(&output).contains(expected), "{args}: {}", stderr(&output));
     }
 }
 
@@ -40,8 +40,8 @@ fn a_wrong_flag_gets_a_message_that_names_the_right_one() {
 fn advice_for_a_machine_compares_and_searches_and_runs_nothing() {
     let folder = tempfile::tempdir().unwrap();
     let advice = |more: &str| {
-        let words = format!("advise --for unpack --on laptop-2026 --time 1h {more}");
-        let output = run(folder.path(), &words);
+        let args = format!("advise --for unpack --on laptop-2026 --time 1h {more}");
+        let output = run(folder.path(), &args);
         assert!([0, 3].contains(&code(&output)), "{}", stderr(&output));
         stdout(&output)
     };
@@ -60,8 +60,8 @@ fn advice_for_a_machine_compares_and_searches_and_runs_nothing() {
 #[test]
 fn if_data_must_be_safe_power_cuts_during_the_same_workload_are_advised() {
     let folder = tempfile::tempdir().unwrap();
-    let advice = |words: &str| {
-        let output = run(folder.path(), &format!("advise {words}"));
+    let advice = |args: &str| {
+        let output = run(folder.path(), &format!("advise {args}"));
         assert!([0, 3].contains(&code(&output)), "{}", stderr(&output));
         stdout(&output)
     };
@@ -79,8 +79,8 @@ fn if_data_must_be_safe_power_cuts_during_the_same_workload_are_advised() {
         "fsdyno crash replay --set trace=sh.trace --machine server-2026 --fs ext4 --cuts 50\n";
     assert!(recorded.contains(crash), "{recorded}");
     // The command is one that fsdyno crash accepts.
-    let words = "crash maildir --machine server-2026 --fs ext4 --fs xfs --cuts 50 --dry-run";
-    let output = run(folder.path(), words);
+    let args = "crash maildir --machine server-2026 --fs ext4 --fs xfs --cuts 50 --dry-run";
+    let output = run(folder.path(), args);
     assert!([0, 3].contains(&code(&output)), "{}", stderr(&output));
 }
 
@@ -88,8 +88,8 @@ fn if_data_must_be_safe_power_cuts_during_the_same_workload_are_advised() {
 fn the_commands_run_only_with_yes_and_the_first_failure_ends_them() {
     let folder = tempfile::tempdir().unwrap();
     let advise = |command: &str| {
-        let words = "advise --for own --on . --time 5m --yes -- sh -c";
-        fsdyno(folder.path()).args(words.split(' ')).arg(command).output().unwrap()
+        let args = "advise --for own --on . --time 5m --yes -- sh -c";
+        fsdyno(folder.path()).args(args.split(' ')).arg(command).output().unwrap()
     };
     let output = run(folder.path(), "advise --for own --on . -- sh -c true");
     assert_eq!(code(&output), 0, "{}", stderr(&output));

@@ -12,8 +12,8 @@ const HOSTILE: &str = "<script>alert(1)</script>\u{1b}[2J|x\n\"'";
 
 /// A result of the model, two file systems with three seeds.
 fn measured(folder: &Path) -> Vec<String> {
-    let words = "run dirops --on model --fs cached-ext2 --fs indexed-ext2 --set files=200 --repeat 3 --out base";
-    let done = run(folder, words);
+    let args = "run dirops --on model --fs cached-ext2 --fs indexed-ext2 --set files=200 --repeat 3 --out base";
+    let done = run(folder, args);
     assert_eq!(code(&done), 0, "{}", stderr(&done));
     let text = fs::read_to_string(folder.join("base/trials.ndjson")).unwrap();
     text.lines().map(String::from).collect()
@@ -49,14 +49,14 @@ fn a_dash_is_standard_output_for_html_but_not_a_folder_and_the_least_difference_
     assert_eq!(code(&page), 0, "{}", stderr(&page));
     assert!(stdout(&page).to_lowercase().starts_with("<!doctype html>"));
     assert!(stdout(&page).ends_with("</html>\n"), "a page and nothing else");
-    for words in ["report base --charts -", "report base --archive -", "run dirops --out -"] {
-        let refused = run(folder, words);
-        assert_eq!(code(&refused), 2, "{words}");
-        assert!(stderr(&refused).contains("for a folder with this name, write ./-"), "{words}");
+    for args in ["report base --charts -", "report base --archive -", "run dirops --out -"] {
+        let refused = run(folder, args);
+        assert_eq!(code(&refused), 2, "{args}");
+        assert!(stderr(&refused).contains("for a folder with this name, write ./-"), "{args}");
     }
     assert!(!folder.join("-").exists());
-    for (words, least) in [("", "1 %"), ("--least-difference 99.5%", "99.5 %")] {
-        let message = stdout(&run(folder, &format!("report base {words}")));
+    for (args, least) in [("", "1 %"), ("--least-difference 99.5%", "99.5 %")] {
+        let message = stdout(&run(folder, &format!("report base {args}")));
         assert!(
             message.contains(&format!("No difference above {least} in dirops create")),
             "{message}"
@@ -80,16 +80,16 @@ fn damaged_records_are_refused_with_their_line_and_an_incomplete_last_one_is_omi
         ("newer", "its schema is 3, but this fsdyno knows schemas up to 2; use the newer fsdyno"),
         ("missing", "name a result folder or its trials.ndjson"),
     ] {
-        for words in [format!("report {name}"), format!("compare base {name}")] {
-            let refused = run(folder, &words);
-            assert_eq!(code(&refused), 2, "{words}: {}", stderr(&refused));
-            assert!(stderr(&refused).contains(expected), "{words}: {}", stderr(&refused));
+        for args in [format!("report {name}"), format!("compare base {name}")] {
+            let refused = run(folder, &args);
+            assert_eq!(code(&refused), 2, "{args}: {}", stderr(&refused));
+            assert!(stderr(&refused).contains(expected), "{args}: {}", stderr(&refused));
             assert!(stdout(&refused).is_empty());
         }
     }
-    for words in ["report torn", "compare base torn"] {
-        let done = run(folder, words);
-        assert_eq!(code(&done), 0, "{words}: {}", stderr(&done));
+    for args in ["report torn", "compare base torn"] {
+        let done = run(folder, args);
+        assert_eq!(code(&done), 0, "{args}: {}", stderr(&done));
         assert!(stderr(&done).contains(":2: the last line is truncated"), "{}", stderr(&done));
     }
     assert!(stdout(&run(folder, "report nothing")).contains("No trial succeeded"));
@@ -132,16 +132,16 @@ fn errors_of_why_do_not_pass_control_characters_of_names_to_the_terminal() {
         trial["plan"]["label"] = format!("{HOSTILE}{}", at % 2).into();
     });
     write(folder, "hostile", &hostile);
-    for (words, expected) in [
+    for (args, expected) in [
         ("why hostile", "did not run in the lab"),
         ("why hostile --fs nothing", "has no configuration 'nothing': there are: "),
         ("why hostile --baseline nothing", "cannot be explained"),
         ("why torn-away", "name a result folder"),
     ] {
-        let refused = run(folder, words);
-        assert_eq!(code(&refused), 2, "{words}: {}", stderr(&refused));
-        assert!(stderr(&refused).contains(expected), "{words}: {}", stderr(&refused));
-        assert!(!stderr(&refused).contains('\u{1b}') && stdout(&refused).is_empty(), "{words}");
+        let refused = run(folder, args);
+        assert_eq!(code(&refused), 2, "{args}: {}", stderr(&refused));
+        assert!(stderr(&refused).contains(expected), "{args}: {}", stderr(&refused));
+        assert!(!stderr(&refused).contains('\u{1b}') && stdout(&refused).is_empty(), "{args}");
     }
 }
 
@@ -217,9 +217,9 @@ fn single_trials_and_times_of_zero_give_no_verdict_but_a_reason() {
     assert_eq!(code(&one), 0, "{}", stderr(&one));
     assert!(stdout(&one).contains("the spread is unknown"), "{}", stdout(&one));
     assert_eq!(code(&run(folder, "compare one one --bisect")), 125);
-    for words in ["compare base zero", "compare zero base"] {
-        let done = run(folder, &format!("{words} --verbose"));
-        assert_eq!(code(&done), 0, "{words}: {}", stderr(&done));
+    for args in ["compare base zero", "compare zero base"] {
+        let done = run(folder, &format!("{args} --verbose"));
+        assert_eq!(code(&done), 0, "{args}: {}", stderr(&done));
         assert!(stdout(&done).contains("no ratio: a value is zero"), "{}", stdout(&done));
     }
     for format in ["text", "mail", "markdown", "csv", "json", "statistics", "statistics-csv"] {
@@ -250,14 +250,14 @@ fn hostile_names_are_escaped_in_every_format() {
     };
     write(folder, "hostile", &changed(&lines, hostile));
     for format in ["text", "mail", "markdown", "statistics-csv"] {
-        for words in [format!("report hostile --format {format}"), "compare hostile hostile".into()]
+        for args in [format!("report hostile --format {format}"), "compare hostile hostile".into()]
         {
-            let done = run(folder, &words);
-            assert!([0, 4].contains(&code(&done)), "{words}: {}", stderr(&done));
+            let done = run(folder, &args);
+            assert!([0, 4].contains(&code(&done)), "{args}: {}", stderr(&done));
             let text = stdout(&done);
-            assert!(!text.contains('\u{1b}'), "{words}: {text}");
+            assert!(!text.contains('\u{1b}'), "{args}: {text}");
             assert!(
-                format != "markdown" || !text.contains("<script>") || words.starts_with("compare"),
+                format != "markdown" || !text.contains("<script>") || args.starts_with("compare"),
                 "{text}"
             );
         }
@@ -316,7 +316,7 @@ fn results_of_crash_are_reported_again_and_damaged_ones_are_refused() {
         assert!(stderr(&refused).contains(expected), "{name}: {}", stderr(&refused));
         assert!(stdout(&refused).is_empty(), "{name}");
     }
-    for (words, expected) in [
+    for (args, expected) in [
         ("report crash base", "separately"),
         ("report crash --format original", "use one of text, mail, markdown, html, csv, json"),
         (
@@ -324,9 +324,9 @@ fn results_of_crash_are_reported_again_and_damaged_ones_are_refused() {
             "--charts, --baseline and --least-difference do not apply to results of fsdyno crash",
         ),
     ] {
-        let refused = run(folder, words);
-        assert_eq!(code(&refused), 2, "{words}: {}", stderr(&refused));
-        assert!(stderr(&refused).contains(expected), "{words}: {}", stderr(&refused));
+        let refused = run(folder, args);
+        assert_eq!(code(&refused), 2, "{args}: {}", stderr(&refused));
+        assert!(stderr(&refused).contains(expected), "{args}: {}", stderr(&refused));
     }
 }
 

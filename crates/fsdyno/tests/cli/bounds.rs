@@ -24,10 +24,10 @@ struct Finished {
 
 /// Runs fsdyno and waits for its end; panics after [`TIMEOUT`].
 #[allow(clippy::zombie_processes, reason = "wait4 waits for the child and returns its memory use")]
-fn fsdyno(folder: &Path, words: &[&str]) -> Finished {
+fn fsdyno(folder: &Path, args: &[&str]) -> Finished {
     let log = tempfile::NamedTempFile::new().unwrap();
     let mut child = common::fsdyno(folder)
-        .args(words)
+        .args(args)
         .stdout(Stdio::null())
         .stderr(log.reopen().unwrap())
         .spawn()
@@ -40,7 +40,7 @@ fn fsdyno(folder: &Path, words: &[&str]) -> Finished {
         while libc::wait4(pid, &raw mut status, libc::WNOHANG, &raw mut usage) == 0 {
             if begin.elapsed() > TIMEOUT {
                 child.kill().unwrap();
-                panic!("fsdyno {} did not end within {TIMEOUT:?}", words.join(" "));
+                panic!("fsdyno {} did not end within {TIMEOUT:?}", args.join(" "));
             }
             std::thread::sleep(Duration::from_millis(10));
         }
@@ -52,9 +52,9 @@ fn fsdyno(folder: &Path, words: &[&str]) -> Finished {
 }
 
 /// Asserts that a command is refused with this message and little memory.
-fn refused(folder: &Path, words: &[&str], expected: &str) {
-    let finished = fsdyno(folder, words);
-    let args = words.join(" ");
+fn refused(folder: &Path, args: &[&str], expected: &str) {
+    let finished = fsdyno(folder, args);
+    let args = args.join(" ");
     assert_eq!(finished.code, Some(2), "fsdyno {args}: {}", finished.message);
     assert!(finished.message.contains(expected), "fsdyno {args}: {}", finished.message);
     assert!(finished.memory < MAX_MEMORY, "fsdyno {args} took {} MiB", finished.memory >> 20);
@@ -123,11 +123,11 @@ fn sidecars(put: impl Fn(&Path), expected: impl Fn(&str) -> String) {
         let (_kept, folder) = place();
         let finished = fsdyno(&folder, command);
         assert_eq!(finished.code, Some(0), "{}", finished.message);
-        for (file, words) in readers {
+        for (file, args) in readers {
             let (path, aside) = (folder.join(file), folder.join("aside"));
             let was = fs::rename(&path, &aside);
             put(&path);
-            refused(&folder, words, &expected(file));
+            refused(&folder, args, &expected(file));
             fs::remove_file(&path).unwrap();
             was.and_then(|()| fs::rename(&aside, &path)).unwrap_or_default();
         }
@@ -136,17 +136,17 @@ fn sidecars(put: impl Fn(&Path), expected: impl Fn(&str) -> String) {
 
 #[test]
 fn a_pipe_or_a_device_in_the_place_of_a_file_is_refused_at_once() {
-    for (file, words) in READERS {
+    for (file, args) in READERS {
         let (_kept, folder) = place();
         let path = folder.join(file);
         let to = |kind: &str| format!("it is {kind}; give the path of a file");
         // In a given folder, an optional file that is not a regular file counts as absent.
         let found = |kind: &str| if OPTIONAL.contains(file) { String::new() } else { to(kind) };
         std::os::unix::fs::symlink("/dev/zero", &path).unwrap();
-        refused(&folder, words, &found("a device"));
+        refused(&folder, args, &found("a device"));
         fs::remove_file(&path).unwrap();
         pipe(&path);
-        refused(&folder, words, &found("a pipe"));
+        refused(&folder, args, &found("a pipe"));
     }
     sidecars(pipe, |_| "it is a pipe; give the path of a file".into());
 }
@@ -164,10 +164,10 @@ fn a_file_beyond_its_limit_is_refused_with_the_limit() {
         _ => "larger than 1 MiB, and studies, disk profiles and configurations are 1 MiB at most",
     };
     let start = b"{\"schema\":2,\"trial_id\":\"";
-    for (file, words) in READERS {
+    for (file, args) in READERS {
         let (_kept, folder) = place();
         sparse(&folder.join(file), start, 3 << 30);
-        refused(&folder, words, limit(file));
+        refused(&folder, args, limit(file));
     }
     sidecars(|path| sparse(path, start, 3 << 30), |file| limit(file).into());
     // Its compressed size is 200 KB.
@@ -184,22 +184,22 @@ fn the_input_of_a_workload_is_never_read_into_memory_as_a_whole() {
     let (_kept, folder) = place();
     // A folder above the size limit is refused before any of it is copied.
     sparse(&folder.join("r/large"), b"", 80 << 30);
-    let words = ["run", "tarball", "--on", ".", "--dry-run", "--set", "archive=r"];
-    refused(&folder, &words, "is a folder of 80 GiB");
+    let args = ["run", "tarball", "--on", ".", "--dry-run", "--set", "archive=r"];
+    refused(&folder, &args, "is a folder of 80 GiB");
     // Much larger than this program: Linux also counts the memory of the process before exec(2).
     sparse(&folder.join("r/large"), b"mail", 800 << 20);
-    let finished = fsdyno(&folder, &words);
+    let finished = fsdyno(&folder, &args);
     assert_eq!(finished.code, Some(0), "{}", finished.message);
     assert!(finished.memory < 600 << 20, "it took {} MiB", finished.memory >> 20);
-    let words = ["run", "tarball", "--dry-run", "--set", "archive=/dev/zero"];
-    refused(&folder, &words, "it is a device");
+    let args = ["run", "tarball", "--dry-run", "--set", "archive=/dev/zero"];
+    refused(&folder, &args, "it is a device");
     pipe(&folder.join("pipe"));
     refused(&folder, &["run", "tarball", "--dry-run", "--set", "archive=pipe"], "it is a pipe");
     // The first block shows that the file is not an archive.
     let zeros = std::io::Read::take(std::io::repeat(b'x'), 3 << 30);
     zstd::stream::copy_encode(zeros, File::create(folder.join("bomb")).unwrap(), 1).unwrap();
-    let words = ["run", "tarball", "--dry-run", "--set", "archive=bomb"];
-    refused(&folder, &words, "is not a tar archive");
+    let args = ["run", "tarball", "--dry-run", "--set", "archive=bomb"];
+    refused(&folder, &args, "is not a tar archive");
 }
 
 #[test]
@@ -215,19 +215,19 @@ fn no_message_shows_the_content_of_a_file_that_is_not_fsdynos() {
         "[PASSWORD]\nis = \"SECRET\"\n",
         "{\"password\":\"SECRET\"}\n",
     ] {
-        for (file, words) in READERS {
+        for (file, args) in READERS {
             fs::write(folder.join(file), text).unwrap();
-            let finished = fsdyno(&folder, words);
-            assert_ne!(finished.code, Some(0), "fsdyno {}", words.join(" "));
+            let finished = fsdyno(&folder, args);
+            assert_ne!(finished.code, Some(0), "fsdyno {}", args.join(" "));
             let message = &finished.message;
-            assert!(!message.contains("SECRET"), "fsdyno {}: {message}", words.join(" "));
+            assert!(!message.contains("SECRET"), "fsdyno {}: {message}", args.join(" "));
             fs::remove_file(folder.join(file)).unwrap();
         }
         let pm = "set number 10\nload other\n";
         fs::write(folder.join("r/pm"), pm).unwrap();
         fs::write(folder.join("r/other"), text).unwrap();
-        let words = ["run", "postmark", "--dry-run", "--set", "config=r/pm"];
-        let finished = fsdyno(&folder, &words);
+        let args = ["run", "postmark", "--dry-run", "--set", "config=r/pm"];
+        let finished = fsdyno(&folder, &args);
         assert!(
             finished.code == Some(2) && finished.message.contains("config 'r/other' line 1: "),
             "{}",

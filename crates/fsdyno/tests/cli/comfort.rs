@@ -75,8 +75,8 @@ fn results_are_listed_with_their_workloads_and_trials() {
     let none = run(folder.path(), "list results");
     assert!(stdout(&none).contains("no results here"), "{}", stdout(&none));
     for out in ["fsdyno-results/a", "fsdyno-results/deep/b"] {
-        let words = format!("run dirops --on . --set files=20 --repeat 2 --out {out}");
-        assert_eq!(code(&run(folder.path(), &words)), 0);
+        let args = format!("run dirops --on . --set files=20 --repeat 2 --out {out}");
+        assert_eq!(code(&run(folder.path(), &args)), 0);
     }
     std::fs::create_dir(folder.path().join("fsdyno-results/torn")).unwrap();
     std::fs::write(folder.path().join("fsdyno-results/torn/trials.ndjson"), "{}\n{}\n").unwrap();
@@ -100,8 +100,8 @@ fn results_are_listed_with_their_workloads_and_trials() {
 #[test]
 fn a_result_has_a_name_that_commands_accept_and_a_note() {
     let folder = tempfile::tempdir().unwrap();
-    let fsdyno = |words: &str| {
-        let output = run(folder.path(), words);
+    let fsdyno = |args: &str| {
+        let output = run(folder.path(), args);
         (code(&output), stdout(&output), stderr(&output))
     };
     let work = "run dirops --on . --set files=20 --out fsdyno-results/";
@@ -120,14 +120,14 @@ fn a_result_has_a_name_that_commands_accept_and_a_note() {
     assert_eq!(fsdyno(&format!("{work}a --name monday")).0, 0);
     let (exit, _, message) = fsdyno("note b --name friday");
     assert!(exit == 0 && message.contains("fsdyno-results/b: named friday"), "{message}");
-    for words in [
+    for args in [
         "report monday friday --format mail",
         "compare monday friday --threshold 100%",
         "show series monday",
         "report a",
     ] {
-        let (exit, _, message) = fsdyno(words);
-        assert_eq!(exit, 0, "{words}: {message}");
+        let (exit, _, message) = fsdyno(args);
+        assert_eq!(exit, 0, "{args}: {message}");
     }
     let (exit, _, message) = fsdyno("why monday --against mondya");
     assert!(
@@ -146,11 +146,11 @@ fn a_result_has_a_name_that_commands_accept_and_a_note() {
 }
 
 /// Runs fsdyno with the defaults of files, and without other settings of this host.
-fn with_files(folder: &Path, words: &str) -> Output {
+fn with_files(folder: &Path, args: &str) -> Output {
     let mut command = fsdyno(folder);
     command.env_remove("FSDYNO_MACHINE").env_remove("FSDYNO_CONFIG");
     command.env("XDG_CONFIG_HOME", folder.join("config"));
-    command.args(words.split_whitespace()).output().unwrap()
+    command.args(args.split_whitespace()).output().unwrap()
 }
 
 #[test]
@@ -183,7 +183,7 @@ fn defaults_of_the_project_override_those_of_the_user_and_the_command_line_overr
 }
 
 #[test]
-fn a_wrong_default_is_an_error_before_any_work_and_no_file_decides_where_fsdyno_writes() {
+fn an_invalid_default_is_an_error_before_any_work_and_no_file_decides_where_fsdyno_writes() {
     let folder = tempfile::tempdir().unwrap();
     let error = |text: &str| {
         std::fs::write(folder.path().join("fsdyno.toml"), text).unwrap();

@@ -11,10 +11,10 @@ use crate::common::lab::trials;
 use crate::common::{can_mount, code, fsdyno, run, stderr, stdout};
 
 /// Runs a shell command with `fsdyno run command` and additional arguments.
-fn command(folder: &Path, line: &str, words: &str) -> Output {
+fn command(folder: &Path, line: &str, args: &str) -> Output {
     let mut fsdyno = fsdyno(folder);
     fsdyno.args(["run", "command", "--out", "out", "--set"]).arg(format!("command={line}"));
-    fsdyno.args(words.split_whitespace()).output().unwrap()
+    fsdyno.args(args.split_whitespace()).output().unwrap()
 }
 
 fn folder() -> tempfile::TempDir {
@@ -154,11 +154,11 @@ fn invalid_requests_are_refused_before_any_work() {
         (&["run", "command", "dirops", "--set", "command=true"], "run it alone"),
         (&["run", "git clone /src ."], "fsdyno run command --set 'command=git clone /src .'"),
     ];
-    for (words, message) in lines {
-        let output = fsdyno(folder.path()).args(words).output().unwrap();
+    for (args, message) in lines {
+        let output = fsdyno(folder.path()).args(args).output().unwrap();
         let printed = stderr(&output);
-        assert_eq!(code(&output), 2, "{words:?}: {printed}");
-        assert!(printed.contains(message), "{words:?}: {printed}");
+        assert_eq!(code(&output), 2, "{args:?}: {printed}");
+        assert!(printed.contains(message), "{args:?}: {printed}");
     }
     assert!(is_empty(&folder.path().join("on")));
 }

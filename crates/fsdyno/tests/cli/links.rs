@@ -7,7 +7,7 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap()
 }
 
-/// Returns the Markdown files at and below a folder.
+/// Returns the Markdown files in a folder and its subfolders.
 fn documents(folder: &Path) -> Vec<PathBuf> {
     let mut found = Vec::new();
     for path in folder.read_dir().unwrap().map(|entry| entry.unwrap().path()) {
@@ -65,7 +65,7 @@ fn each_link_of_a_document_leads_to_a_file_and_a_heading() {
     let mut files = documents(&root.join("docs"));
     files.extend(documents(&root.join("examples")));
     files.extend(["README.md", "CONTRIBUTING.md", "CHANGELOG.md"].map(|name| root.join(name)));
-    let (mut count, mut wrong) = (0, String::new());
+    let (mut count, mut broken) = (0, String::new());
     for file in &files {
         let text = std::fs::read_to_string(file).unwrap();
         for target in targets(&prose(&text)) {
@@ -78,19 +78,19 @@ fn each_link_of_a_document_leads_to_a_file_and_a_heading() {
                 "" => file.clone(),
                 path => file.parent().unwrap().join(path),
             };
-            let leads = match anchor {
+            let resolves = match anchor {
                 "" => path.exists(),
                 anchor => std::fs::read_to_string(&path)
-                    .is_ok_and(|text| anchors(&text).iter().any(|it| it == anchor)),
+                    .is_ok_and(|text| anchors(&text).iter().any(|known| known == anchor)),
             };
-            if !leads {
+            if !resolves {
                 let file = file.strip_prefix(&root).unwrap().display();
-                wrong.push_str(&format!("{file}: {target}\n"));
+                broken.push_str(&format!("{file}: {target}\n"));
             }
         }
     }
-    assert!(count > 50, "{count} links");
-    assert!(wrong.is_empty(), "links that lead nowhere:\n{wrong}");
+    assert!(count > 50, "only {count} links found");
+    assert!(broken.is_empty(), "links that lead nowhere:\n{broken}");
 }
 
 #[test]
@@ -99,10 +99,10 @@ fn each_document_is_in_the_list_of_documents() {
     let list = std::fs::read_to_string(docs.join("SUMMARY.md")).unwrap();
     let listed: Vec<PathBuf> = targets(&list).iter().map(|path| docs.join(path)).collect();
     // The list itself, and the output of the demo, which is part of no chapter.
-    let others = ["SUMMARY.md", "demo.md"].map(|name| docs.join(name));
+    let exempt = ["SUMMARY.md", "demo.md"].map(|name| docs.join(name));
     let all = documents(&docs);
     let missing: Vec<_> =
-        all.iter().filter(|it| !listed.contains(it) && !others.contains(it)).collect();
+        all.iter().filter(|file| !listed.contains(file) && !exempt.contains(file)).collect();
     assert!(missing.is_empty(), "not in docs/SUMMARY.md: {missing:?}");
 }
 

@@ -15,14 +15,14 @@ fn every_machine_is_listed_and_shown_with_its_file_and_plans_a_trial() {
         let shown = stdout(&run(folder.path(), &format!("show machine {name}")));
         let file = fsdyno_machine::text(name).unwrap();
         assert!(shown.contains("sources (") && shown.ends_with(&file), "{shown}");
-        let words = format!("run dirops --set files=100 --machine {name} --size 1G");
-        let plan = plans(folder.path(), &words).remove(0);
+        let args = format!("run dirops --set files=100 --machine {name} --size 1G");
+        let plan = plans(folder.path(), &args).remove(0);
         assert_eq!(plan["venue"]["machine"], name);
         assert_eq!(plan["medium"]["disk"]["name"], row["disk"], "{name}");
         // A copy of the printed file describes the same machine under another name.
         std::fs::write(folder.path().join("copy.toml"), file).unwrap();
-        let words = "run dirops --set files=100 --machine copy.toml --size 1G";
-        let copy = plans(folder.path(), words).remove(0);
+        let args = "run dirops --set files=100 --machine copy.toml --size 1G";
+        let copy = plans(folder.path(), args).remove(0);
         assert_eq!(copy["venue"]["machine"], "copy.toml");
         assert_eq!(copy["hash"], plan["hash"], "{name}");
     }
@@ -31,9 +31,9 @@ fn every_machine_is_listed_and_shown_with_its_file_and_plans_a_trial() {
 #[test]
 fn several_machines_are_rows_of_one_table() {
     let folder = tempfile::tempdir().unwrap();
-    let words = "run dirops tarball --set dirops.files=100 --set tarball.files=100 --fs ext4,xfs \
+    let args = "run dirops tarball --set dirops.files=100 --set tarball.files=100 --fs ext4,xfs \
                  --machine pc-2001 --machine server-2004 --size 1G --dry-run";
-    let printed = stdout(&run(folder.path(), words));
+    let printed = stdout(&run(folder.path(), args));
     for row in ["dirops on ext4, pc-2001: ", "tarball on xfs, server-2004: "] {
         assert!(printed.contains(row), "{row} in {printed}");
     }
@@ -73,8 +73,8 @@ fn a_machine_file_with_an_error_is_refused_in_one_line_with_its_position() {
         assert!(valid.contains(line), "{line}");
         std::fs::write(folder.path().join("mine.toml"), valid.replacen(line, replacement, 1))
             .unwrap();
-        for words in ["run dirops --machine mine.toml --dry-run", "show machine mine.toml"] {
-            let output = run(folder.path(), words);
+        for args in ["run dirops --machine mine.toml --dry-run", "show machine mine.toml"] {
+            let output = run(folder.path(), args);
             let printed = stderr(&output);
             assert_eq!(code(&output), 2, "{replacement}: {printed}");
             let has_line = printed.contains("mine.toml:") && printed.contains(part);

@@ -14,9 +14,9 @@ fn trials(folder: &std::path::Path, results: &str) -> Vec<Value> {
 fn the_three_models_are_bit_identical_in_two_runs() {
     let folder = tempfile::tempdir().unwrap();
     for results in ["one", "two"] {
-        let words =
+        let args =
             format!("run dirops --on model --set files=1000 --repeat 2 --verbose --out {results}");
-        let output = run(folder.path(), &words);
+        let output = run(folder.path(), &args);
         assert_eq!(code(&output), 0, "{}", stderr(&output));
         let table = stdout(&output);
         assert!(table.contains("model (in this program, no kernel)"), "{table}");
@@ -36,16 +36,16 @@ fn the_three_models_are_bit_identical_in_two_runs() {
 #[test]
 fn options_that_the_model_lacks_are_refused_before_any_work() {
     let folder = tempfile::tempdir().unwrap();
-    for (words, expected) in [
+    for (args, expected) in [
         ("dirops --on model --kernel 6.1", "--kernel works only in the lab"),
         ("dirops --on model --fs ext4", "there is no model 'ext4'"),
         ("dirops --on model --threads 2", "leave --threads"),
         ("tarball --on model", "workload 'tarball' cannot run in the model"),
         ("capacity --on model", "cannot run in the model"),
     ] {
-        let output = run(folder.path(), &format!("run {words}"));
-        assert_eq!(code(&output), 2, "{words}: {}", stderr(&output));
-        assert!(stderr(&output).contains(expected), "{words}: {}", stderr(&output));
+        let output = run(folder.path(), &format!("run {args}"));
+        assert_eq!(code(&output), 2, "{args}: {}", stderr(&output));
+        assert!(stderr(&output).contains(expected), "{args}: {}", stderr(&output));
     }
 }
 
@@ -75,10 +75,10 @@ fn the_commit_is_in_the_version_and_the_record_and_not_in_the_lab_identity() {
     std::fs::copy(env!("CARGO_BIN_EXE_fsdyno"), &path).unwrap();
     std::fs::write(&path, changed).unwrap();
 
-    let words = "run dirops --on model --fs cached-ext2 --set files=100 --out";
-    assert_eq!(code(&run(folder.path(), &format!("{words} own"))), 0);
+    let args = "run dirops --on model --fs cached-ext2 --set files=100 --out";
+    assert_eq!(code(&run(folder.path(), &format!("{args} own"))), 0);
     let mut command = std::process::Command::new(&path);
-    command.current_dir(folder.path()).args(words.split(' ')).arg("changed");
+    command.current_dir(folder.path()).args(args.split(' ')).arg("changed");
     let output = command.output().unwrap();
     assert_eq!(code(&output), 0, "{}", stderr(&output));
     let (own, changed) = (trials(folder.path(), "own"), trials(folder.path(), "changed"));

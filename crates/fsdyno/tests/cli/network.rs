@@ -17,8 +17,8 @@ fn every_network_is_listed_and_shown_with_its_file_which_can_be_copied() {
         assert!(shown.contains("round trip") && shown.ends_with(&file), "{shown}");
         std::fs::write(folder.path().join("copy.toml"), file).unwrap();
         let network_of = |network: &str| {
-            let words = format!("run dirops --set files=100 --fs nfs:ext4 --network {network}");
-            plans(folder.path(), &words).remove(0)["venue"]["network"].clone()
+            let args = format!("run dirops --set files=100 --fs nfs:ext4 --network {network}");
+            plans(folder.path(), &args).remove(0)["venue"]["network"].clone()
         };
         let (mut copy, own) = (network_of("copy.toml"), network_of(name));
         assert_eq!(copy["name"], "copy.toml");
@@ -30,8 +30,8 @@ fn every_network_is_listed_and_shown_with_its_file_which_can_be_copied() {
 #[test]
 fn only_shared_file_systems_have_rows_for_clients_and_networks() {
     let folder = tempfile::tempdir().unwrap();
-    let words = "run dirops --set files=96 --fs ext4 --fs nfs:ext4 --clients 1,2 --clients 4 --network lan-1g --network lan-25g";
-    let all = plans(folder.path(), words);
+    let args = "run dirops --set files=96 --fs ext4 --fs nfs:ext4 --clients 1,2 --clients 4 --network lan-1g --network lan-25g";
+    let all = plans(folder.path(), args);
     let clients: Vec<&Value> = all.iter().map(|plan| &plan["venue"]["clients"]).collect();
     assert_eq!(serde_json::to_string(&clients).unwrap(), "[null,1,2,4,1,2,4]");
     assert_eq!(all[0]["venue"].get("network"), None, "{}", all[0]);
@@ -39,7 +39,7 @@ fn only_shared_file_systems_have_rows_for_clients_and_networks() {
     hashes.sort();
     hashes.dedup();
     assert_eq!(hashes.len(), 7);
-    let printed = stdout(&run(folder.path(), &format!("{words} --dry-run")));
+    let printed = stdout(&run(folder.path(), &format!("{args} --dry-run")));
     assert!(printed.contains("nfs:ext4, 4 clients, network lan-25g: "), "{printed}");
     let plan = plans(folder.path(), "run dirops --set files=96 --fs nfs:ext4").remove(0);
     assert_eq!(
@@ -51,7 +51,7 @@ fn only_shared_file_systems_have_rows_for_clients_and_networks() {
 #[test]
 fn invalid_shared_file_systems_are_refused_with_the_accepted_values() {
     let folder = tempfile::tempdir().unwrap();
-    for (words, expected) in [
+    for (args, expected) in [
         ("--fs nfs:ext4 --clients 0", "a whole number from 1 to 64"),
         ("--fs nfs:ext4 --clients 65", "a whole number from 1 to 64"),
         ("--fs nfs:ext4 --clients 1..8", "'1..8' is not a number"),
@@ -81,9 +81,9 @@ fn invalid_shared_file_systems_are_refused_with_the_accepted_values() {
         ("--clients 2 --on .", "networks are modelled in the lab only"),
         ("--fs nfs:ext4 --clients 64 --threads 9", "would be 576 threads"),
     ] {
-        let output = run(folder.path(), &format!("run dirops --set files=100 {words}"));
-        assert_eq!(code(&output), 2, "{words}: {}", stderr(&output));
-        assert!(stderr(&output).contains(expected), "{words}: {}", stderr(&output));
+        let output = run(folder.path(), &format!("run dirops --set files=100 {args}"));
+        assert_eq!(code(&output), 2, "{args}: {}", stderr(&output));
+        assert!(stderr(&output).contains(expected), "{args}: {}", stderr(&output));
     }
     let output = run(folder.path(), "run tarball --set files=100 --fs nfs:ext4 --clients 2");
     assert!(stderr(&output).contains("can be shared; leave it at 1"), "{}", stderr(&output));

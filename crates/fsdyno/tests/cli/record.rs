@@ -31,9 +31,9 @@ fn a_recorded_command_keeps_its_output_and_its_exit_code() {
 fn a_calibration_states_the_ratio_and_the_kinds_of_calls_that_differ_most() {
     let folder = tempfile::tempdir().unwrap();
     let script = "cat /dev/null >a && mv a b && rm b";
-    let words = ["record", "--calibrate", "-o", "../it.trace", "--", "sh", "-c", script];
+    let args = ["record", "--calibrate", "-o", "../it.trace", "--", "sh", "-c", script];
     std::fs::create_dir(folder.path().join("tree")).unwrap();
-    let output = fsdyno(&folder.path().join("tree")).args(words).output().unwrap();
+    let output = fsdyno(&folder.path().join("tree")).args(args).output().unwrap();
     let message = stderr(&output);
     assert_eq!(code(&output), 0, "{message}");
     let line =
@@ -166,7 +166,7 @@ fn a_user_without_privileges_records_all_and_setuid_programs_too() {
     std::fs::copy("/usr/bin/id", &program).unwrap();
     std::fs::set_permissions(&program, PermissionsExt::from_mode(0o4755)).unwrap();
     let fsdyno_path = env!("CARGO_BIN_EXE_fsdyno");
-    let words = [
+    let args = [
         "--reuid=65534",
         "--regid=65534",
         "--clear-groups",
@@ -179,7 +179,7 @@ fn a_user_without_privileges_records_all_and_setuid_programs_too() {
         "-c",
     ];
     let output = std::process::Command::new("setpriv")
-        .args(words)
+        .args(args)
         .arg(format!("{folder_path}/suid-id -u; : >made; cat made"))
         .current_dir(folder.path())
         .output();

@@ -47,8 +47,8 @@ fn a_run_stopped_at_any_trial_resumes_to_the_same_number_in_the_same_order() {
 #[test]
 fn a_width_that_cannot_be_reached_is_reported_at_once_and_in_the_table() {
     let place = tempfile::tempdir().unwrap();
-    let words = COMMAND.replace("0.2%", "0.0001%").replace("9", "5") + " --out few";
-    let done = run(place.path(), &words);
+    let args = COMMAND.replace("0.2%", "0.0001%").replace("9", "5") + " --out few";
+    let done = run(place.path(), &args);
     assert_eq!(code(&done), 0, "{}", stderr(&done));
     assert!(stderr(&done).contains("NOT REACHED: --at-most 5"), "{}", stderr(&done));
     assert!(stdout(&done).contains("NOT REACHED"), "{}", stdout(&done));
@@ -61,7 +61,7 @@ fn a_rule_does_not_change_after_results_and_shards_have_none() {
     let folder = place.path();
     assert_eq!(code(&run(folder, &format!("{COMMAND} --out there"))), 0);
     let fixed = "run dirops --on model --set files=300 --set order=random --repeat 20 --out there";
-    for (words, expected) in [
+    for (args, expected) in [
         (fixed.to_string(), "give --out a new folder"),
         (
             COMMAND.replace("0.2%", "0.1%") + " --out there",
@@ -75,9 +75,9 @@ fn a_rule_does_not_change_after_results_and_shards_have_none() {
         (COMMAND.replace("0.2%", "0.002"), "ambiguous: 0.002% or 0.2%; write the percent sign"),
         (format!("{COMMAND} --repeat 3"), "cannot be used with"),
     ] {
-        let refused = run(folder, &words);
-        assert_eq!(code(&refused), 2, "{words}: {}", stderr(&refused));
-        assert!(stderr(&refused).contains(expected), "{words}: {}", stderr(&refused));
+        let refused = run(folder, &args);
+        assert_eq!(code(&refused), 2, "{args}: {}", stderr(&refused));
+        assert!(stderr(&refused).contains(expected), "{args}: {}", stderr(&refused));
     }
     assert!(!folder.join("share").exists());
 }

@@ -77,8 +77,8 @@ fn has_bpf() -> bool {
 fn recorded_and_replayed(how: &str) {
     let folder = folder(b"");
     std::fs::remove_file(folder.path().join("it.trace")).unwrap();
-    let words = ["record", "--how", how, "-o", "../it.trace", "--", "sh", "-c", SCRIPT];
-    let recorded = fsdyno(&folder.path().join("on")).args(words).output().unwrap();
+    let args = ["record", "--how", how, "-o", "../it.trace", "--", "sh", "-c", SCRIPT];
+    let recorded = fsdyno(&folder.path().join("on")).args(args).output().unwrap();
     assert_eq!(code(&recorded), 0, "{}", stderr(&recorded));
     std::fs::remove_dir_all(folder.path().join("on/d")).unwrap();
     let output = replay(folder.path());
@@ -218,7 +218,7 @@ fn crc32(bytes: &[u8]) -> u32 {
 }
 
 #[test]
-fn a_symbolic_link_of_a_trace_leads_nowhere_and_is_no_directory() {
+fn a_symbolic_link_of_a_trace_leads_nowhere_and_is_not_a_directory() {
     let (root, main) = (Builder::ROOT, Builder::MAIN);
     let with_link = || {
         let mut trace = Builder::new();

@@ -22,16 +22,16 @@ fn result(folder: &Path) {
     std::fs::write(&file, format!("{before}\"label\":\"比較\"{after}")).unwrap();
 }
 
-/// Returns the output of `fsdyno WORDS` on a terminal with this number of columns; `None` without `script`.
+/// Returns the output of `fsdyno ARGS` on a terminal with this number of columns; `None` without `script`.
 fn on_a_terminal(
     folder: &Path,
-    words: &str,
+    args: &str,
     columns: u32,
     no_color: Option<&str>,
 ) -> Option<String> {
     let mut command = Command::new("script");
     let program = fsdyno(folder).get_program().to_string_lossy().into_owned();
-    let line = format!("stty cols {columns}; exec '{program}' {words} 2>/dev/null");
+    let line = format!("stty cols {columns}; exec '{program}' {args} 2>/dev/null");
     command.args(["-qec", &line, "/dev/null"]).current_dir(folder).stdin(Stdio::null());
     command.env_remove("COLUMNS").env_remove("NO_COLOR").env("TERM", "xterm-256color");
     command.envs(no_color.map(|value| ("NO_COLOR", value)));
@@ -80,11 +80,11 @@ fn no_line_is_wider_than_the_terminal_and_omitted_columns_are_named() {
         "list workloads",
         "list periods",
     ];
-    for words in shown {
+    for args in shown {
         for columns in [40, 60, 80, 120] {
-            let Some(printed) = on_a_terminal(folder.path(), words, columns, None) else { return };
+            let Some(printed) = on_a_terminal(folder.path(), args, columns, None) else { return };
             for line in without_escapes(&printed).lines() {
-                assert!(line.width() <= columns as usize, "{words} at {columns}: {line:?}");
+                assert!(line.width() <= columns as usize, "{args} at {columns}: {line:?}");
             }
         }
     }

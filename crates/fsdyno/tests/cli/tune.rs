@@ -11,8 +11,8 @@ fn every_space_is_shown_and_its_file_can_be_used() {
         let shown: Value = serde_json::from_str(&shown).unwrap();
         let file = shown["file"].as_str().unwrap();
         std::fs::write(folder.path().join("own.toml"), file).unwrap();
-        let words = "tune dirops --set files=100 --space own.toml --dry-run";
-        let output = run(folder.path(), words);
+        let args = "tune dirops --set files=100 --space own.toml --dry-run";
+        let output = run(folder.path(), args);
         let printed = stdout(&output);
         assert!(printed.starts_with(&format!("{name}: ")), "{printed}{}", stderr(&output));
         assert!(printed.contains("the smallest search takes"), "{printed}");
@@ -24,10 +24,10 @@ fn every_space_is_shown_and_its_file_can_be_used() {
 #[test]
 fn a_safe_search_names_the_values_that_it_does_not_try_and_an_unsafe_one_tries_them() {
     let folder = tempfile::tempdir().unwrap();
-    let dry = |words: &str| {
+    let dry = |args: &str| {
         stdout(&run(
             folder.path(),
-            &format!("tune dirops --set files=100 --fs ext4 {words} --dry-run"),
+            &format!("tune dirops --set files=100 --fs ext4 {args} --dry-run"),
         ))
     };
     let safe_search = dry("");
@@ -51,8 +51,8 @@ fn a_safe_search_names_the_values_that_it_does_not_try_and_an_unsafe_one_tries_t
 #[test]
 fn a_dry_run_prints_the_budget_and_the_trials_that_it_allows() {
     let folder = tempfile::tempdir().unwrap();
-    let words = "tune dirops --set files=100 --fs ext4,xfs --budget 30m --dry-run";
-    let text = stdout(&run(folder.path(), words));
+    let args = "tune dirops --set files=100 --fs ext4,xfs --budget 30m --dry-run";
+    let text = stdout(&run(folder.path(), args));
     assert_eq!(
         text.matches("  time: 15 min; the time of a trial is not known").count(),
         2,
@@ -64,7 +64,7 @@ fn a_dry_run_prints_the_budget_and_the_trials_that_it_allows() {
     std::fs::create_dir_all(&cache).unwrap();
     let speeds = r#"{"lab 1 Snapshot/dirops": {"fixed": 2.0, "per_op": 0.0, "trials": 3}}"#;
     std::fs::write(cache.join("speed.json"), speeds).unwrap();
-    let text = stdout(&run(folder.path(), words));
+    let text = stdout(&run(folder.path(), args));
     let (_, shown) =
         text.split_once("time: a trial takes about ").unwrap_or_else(|| panic!("{text}"));
     let number = |after: &str| {
@@ -81,7 +81,7 @@ fn bad_input_is_refused_before_any_work_with_the_accepted_input() {
     std::fs::write(folder.path().join("empty.toml"), "filesystem = \"ext4\"\n").unwrap();
     std::fs::write(folder.path().join("xfs.toml"), fsdyno_tune::space::text("xfs").unwrap())
         .unwrap();
-    for (words, expected) in [
+    for (args, expected) in [
         ("dirops --fs ext5", "did you mean 'ext4'?"),
         ("dirops --fs vfat", "--space FILE"),
         ("dirops --fs ext4 --fs ext4", "twice"),
@@ -101,11 +101,11 @@ fn bad_input_is_refused_before_any_work_with_the_accepted_input() {
         ("dirops --fs ext4 --on .", "leave --fs out"),
         ("diropes --fs ext4", "did you mean 'dirops'?"),
     ] {
-        let output = run(folder.path(), &format!("tune {words} --out r"));
+        let output = run(folder.path(), &format!("tune {args} --out r"));
         let printed = stderr(&output);
-        assert_eq!(code(&output), 2, "{words}: {printed}");
-        assert!(printed.contains(expected), "{words}: {printed}");
-        assert!(!folder.path().join("r").exists(), "{words}");
+        assert_eq!(code(&output), 2, "{args}: {printed}");
+        assert!(printed.contains(expected), "{args}: {printed}");
+        assert!(!folder.path().join("r").exists(), "{args}");
     }
 }
 
@@ -115,9 +115,9 @@ fn a_search_on_a_device_of_this_host_stores_its_trials_resumes_and_is_reported()
         return;
     }
     let folder = tempfile::tempdir().unwrap();
-    let words = "tune dirops --set files=50 --fs ext4 --on ram:64M --only delalloc --budget 16trials --confirm 2 \
+    let args = "tune dirops --set files=50 --fs ext4 --on ram:64M --only delalloc --budget 16trials --confirm 2 \
                  --also dirops --out r --format json";
-    let output = run(folder.path(), words);
+    let output = run(folder.path(), args);
     assert_eq!(code(&output), 0, "{}", stderr(&output));
     let tuned: Value = serde_json::from_str(&stdout(&output)).unwrap();
     let ext4 = &tuned["filesystems"][0];
@@ -131,7 +131,7 @@ fn a_search_on_a_device_of_this_host_stores_its_trials_resumes_and_is_reported()
         std::fs::read_to_string(stored.join("report.html")).unwrap().contains("Options for dirops")
     );
     // The same command runs no trial again.
-    let again = run(folder.path(), words);
+    let again = run(folder.path(), args);
     assert_eq!(code(&again), 0, "{}", stderr(&again));
     assert_eq!(records(&stored).len(), before);
     let reported = run(folder.path(), "report r --format markdown");

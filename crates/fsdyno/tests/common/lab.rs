@@ -1,4 +1,4 @@
-//! Helpers of tests that run the lab.
+//! Helpers for tests that run the lab.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -11,9 +11,9 @@ use serde_json::Value;
 use super::full;
 use super::specs::{BUILT, Row};
 
-/// Splits words as a shell would: at blanks, except within single quotes.
-pub fn split(words: &str) -> Vec<&str> {
-    let parts = words.split('\'').enumerate();
+/// Splits a command line as a shell would: at whitespace, except within single quotes.
+pub fn split(line: &str) -> Vec<&str> {
+    let parts = line.split('\'').enumerate();
     parts
         .flat_map(
             |(index, part)| {
@@ -23,15 +23,15 @@ pub fn split(words: &str) -> Vec<&str> {
         .collect()
 }
 
-/// Returns a command that runs a program with these words, in a folder, with the user's own cache.
-pub fn fsdyno(program: &Path, folder: &Path, words: &str) -> Command {
+/// Returns a command that runs a program with these arguments, in a folder, with the user's own cache.
+pub fn fsdyno(program: &Path, folder: &Path, args: &str) -> Command {
     let mut command = Command::new(program);
     command
         .current_dir(folder)
         .stdin(Stdio::null())
         // The kernel is in the user's own cache, so that it is downloaded once for all tests.
         .env("XDG_CACHE_HOME", Cache::of_user().unwrap().path().parent().unwrap())
-        .args(split(words));
+        .args(split(args));
     command
 }
 
@@ -58,9 +58,9 @@ pub fn lab() -> Option<tempfile::TempDir> {
         Some(missing) => {
             assert!(
                 std::env::var_os("CI").is_none(),
-                "CI has to run the lab; here it lacks\n{missing}"
+                "CI must be able to run the lab; fsdyno doctor reports:\n{missing}"
             );
-            skipped("the lab cannot run here; fsdyno doctor says why");
+            skipped("the lab cannot run here; fsdyno doctor reports why");
             None
         }
     }
@@ -86,18 +86,18 @@ pub fn runnable(rows: impl Iterator<Item = &'static Row>) -> Vec<&'static Row> {
     let is_runnable = |row: &&Row| {
         let missing = match row.kernel {
             Some(BUILT) if !is_available(BUILT) => Some(format!("fsdyno kernel build {BUILT}")),
-            Some(kernel) if full() || is_available(kernel) => missing_tools(row),
+            Some(kernel) if full() || is_available(kernel) => install_hint(row),
             Some(kernel) => Some(format!("a download of the kernel {kernel} (make test-full)")),
             None => row.parts().iter().find_map(missing),
         };
-        missing.iter().for_each(|cure| skipped(&format!("'{}' needs {cure}", row.spec)));
+        missing.iter().for_each(|remedy| skipped(&format!("'{}' needs {remedy}", row.spec)));
         missing.is_none()
     };
     rows.filter(is_runnable).collect()
 }
 
-/// Returns what provides the tools that a row needs, if the host does not have them.
-fn missing_tools(row: &Row) -> Option<String> {
+/// Returns how to install the tools that a row needs, if any is missing.
+fn install_hint(row: &Row) -> Option<String> {
     let kind = fsdyno_filesystem::catalog::get(row.kind()).unwrap();
     let missing = kind.tools.iter().any(|tool| fsdyno_lab::find_program(tool).is_err());
     match kind.downloaded.is_empty() {
@@ -112,16 +112,16 @@ pub fn skipped(reason: &str) {
     let _ = writeln!(std::io::stderr(), "skipped {test}: {reason}");
 }
 
-/// Returns the boot mode of tests that do not test the boot: from a snapshot, which takes a third of the processor time;
-/// in the long tests cold, as users run them by default.
+/// Returns the boot mode of tests that do not test the boot: normally from a snapshot, which takes a third of the CPU
+/// time of a cold boot; full tests boot cold, which is the default for users.
 pub fn boot() -> &'static str {
     if full() { "--boot cold" } else { "--boot snapshot" }
 }
 
-/// Runs `fsdyno run` to its end in the usual boot mode ([`boot`]), unless the words have another.
-pub fn run(folder: &Path, words: &str) -> std::process::Output {
-    let boot = if words.contains("--boot ") { "" } else { boot() };
-    fsdyno(ours(), folder, &format!("run {words} {boot}")).output().unwrap()
+/// Runs `fsdyno run` to completion in the usual boot mode ([`boot`]), unless the arguments specify another.
+pub fn run(folder: &Path, args: &str) -> std::process::Output {
+    let boot = if args.contains("--boot ") { "" } else { boot() };
+    fsdyno(ours(), folder, &format!("run {args} {boot}")).output().unwrap()
 }
 
 /// Returns the records of a result folder.

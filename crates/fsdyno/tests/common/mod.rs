@@ -80,8 +80,8 @@ pub fn is_installed(program: &str) -> bool {
 }
 
 /// Runs the program with arguments split at blanks (no quoting).
-pub fn run(folder: &Path, words: &str) -> Output {
-    fsdyno(folder).args(words.split_whitespace()).output().unwrap()
+pub fn run(folder: &Path, args: &str) -> Output {
+    fsdyno(folder).args(args.split_whitespace()).output().unwrap()
 }
 
 /// Tests whether loop devices and mounts work here; if not, prints the reason, bypassing the test harness.
@@ -170,11 +170,11 @@ pub fn lines(results: &Path) -> usize {
 }
 
 /// Returns the plans of a dry run with these arguments; QEMU or a kernel may be missing here.
-pub fn plans(folder: &Path, words: &str) -> Vec<Value> {
-    let output = run(folder, &format!("{words} --dry-run --format json"));
-    assert!([0, 3].contains(&code(&output)), "{words}: {}", stderr(&output));
+pub fn plans(folder: &Path, args: &str) -> Vec<Value> {
+    let output = run(folder, &format!("{args} --dry-run --format json"));
+    assert!([0, 3].contains(&code(&output)), "{args}: {}", stderr(&output));
     let value: Value = serde_json::from_str(&stdout(&output)).unwrap_or_default();
     let cells = value["cells"].as_array().cloned().unwrap_or_default();
-    assert!(!cells.is_empty(), "{words}: {}", stdout(&output));
+    assert!(!cells.is_empty(), "{args}: {}", stdout(&output));
     cells.iter().map(|cell| cell["plan"].clone()).collect()
 }

@@ -9,14 +9,14 @@ use rustix::process::Pid;
 use super::{code, fsdyno, run, stderr, stdout};
 
 /// Starts a run of `ranks` processes, each as the user's launcher would.
-pub fn start(folder: &Path, ranks: u32, words: &str) -> Vec<Child> {
-    (0..ranks).map(|rank| start_one(folder, rank, ranks, words)).collect()
+pub fn start(folder: &Path, ranks: u32, args: &str) -> Vec<Child> {
+    (0..ranks).map(|rank| start_one(folder, rank, ranks, args)).collect()
 }
 
 /// Starts one of these processes.
-pub fn start_one(folder: &Path, rank: u32, ranks: u32, words: &str) -> Child {
+pub fn start_one(folder: &Path, rank: u32, ranks: u32, args: &str) -> Child {
     fsdyno(folder)
-        .args(words.split_whitespace())
+        .args(args.split_whitespace())
         .env("FSDYNO_RANK", rank.to_string())
         .env("FSDYNO_RANKS", ranks.to_string())
         .env("FSDYNO_RUN", "test")
@@ -51,7 +51,7 @@ impl Place {
     }
 
     /// Returns the command that runs `rest` there.
-    pub fn words(&self, rest: &str) -> String {
+    pub fn args(&self, rest: &str) -> String {
         let (on, out) = (self.on.path().display(), self.out.path().display());
         format!("run {rest} --on {on} --out {out}/r --ranks")
     }
@@ -110,7 +110,7 @@ exec sh -c "$*"
 "#;
 
 /// Starts a run on hosts over the stand-in for ssh. Also returns the path of the log of its arguments.
-pub fn start_over_ssh(place: &Place, words: &str) -> (Child, std::path::PathBuf) {
+pub fn start_over_ssh(place: &Place, args: &str) -> (Child, std::path::PathBuf) {
     use std::os::unix::fs::PermissionsExt;
     let bin = place.out.path().join("bin");
     std::fs::create_dir(&bin).unwrap();
@@ -118,10 +118,10 @@ pub fn start_over_ssh(place: &Place, words: &str) -> (Child, std::path::PathBuf)
     std::fs::set_permissions(bin.join("ssh"), std::fs::Permissions::from_mode(0o755)).unwrap();
     let path = format!("{}:{}", bin.display(), std::env::var("PATH").unwrap());
     let log = place.out.path().join("log");
-    let words = place.words(words);
-    let words = words.strip_suffix(" --ranks").unwrap();
+    let args = place.args(args);
+    let args = args.strip_suffix(" --ranks").unwrap();
     let child = fsdyno(place.out.path())
-        .args(words.split_whitespace())
+        .args(args.split_whitespace())
         .env("PATH", path)
         .env("LOG", &log)
         .stdout(Stdio::piped())

@@ -9,9 +9,9 @@ use std::process::{Command, Output};
 use crate::common::{PROGRAM, can_run_the_lab, code, fsdyno, stderr, stdout};
 
 /// Runs `fsdyno` with a cache in a folder.
-fn with_cache(folder: &Path, cache: &Path, words: &str) -> Output {
+fn with_cache(folder: &Path, cache: &Path, args: &str) -> Output {
     let mut command = fsdyno(folder);
-    command.env("XDG_CACHE_HOME", cache).args(words.split_whitespace()).output().unwrap()
+    command.env("XDG_CACHE_HOME", cache).args(args.split_whitespace()).output().unwrap()
 }
 
 /// Creates the files of a kernel that `fsdyno list kernels` inspects.
@@ -31,13 +31,13 @@ fn a_cache_that_others_can_change_is_refused_before_any_work() {
     assert!(stdout(&listed).contains("9.9-planted"), "{}", stderr(&listed));
     let commands = ["list kernels", "run dirops --fs ext4 --out out", "doctor --clear-caches"];
     let refused = |why: &str| {
-        for words in commands {
-            let output = with_cache(folder.path(), &cache, words);
+        for args in commands {
+            let output = with_cache(folder.path(), &cache, args);
             let message = stderr(&output);
-            assert_eq!(code(&output), 2, "{words}: {message}");
+            assert_eq!(code(&output), 2, "{args}: {message}");
             assert!(
                 message.contains(why) && message.contains("XDG_CACHE_HOME="),
-                "{words}: {message}"
+                "{args}: {message}"
             );
         }
         assert!(!folder.path().join("out").exists());
@@ -87,14 +87,14 @@ impl Apt {
         self.folder.path().join("cache/fsdyno").join(name)
     }
 
-    fn run(&self, words: &str) -> Output {
+    fn run(&self, args: &str) -> Output {
         let path = format!("{}:{}", self.folder.path().display(), std::env::var("PATH").unwrap());
         let mut run = Command::new(PROGRAM);
         run.current_dir(&self.folder)
             .env("XDG_CACHE_HOME", self.folder.path().join("cache"))
             .env("PATH", path)
             .args("run dirops --fs ext4 --kernel 9.9 --out out".split(' '))
-            .args(words.split_whitespace());
+            .args(args.split_whitespace());
         run.output().unwrap()
     }
 }

@@ -13,7 +13,7 @@ use crate::common::{PROGRAM, code, stderr};
 use fsdyno_lab::{Cache, probe_qemu};
 use serde_json::Value;
 
-fn fsdyno(folder: &Path, words: &str) -> Command {
+fn fsdyno(folder: &Path, args: &str) -> Command {
     let mut path = folder.join("bin").into_os_string();
     path.push(":");
     path.push(std::env::var_os("PATH").unwrap_or_default());
@@ -23,7 +23,7 @@ fn fsdyno(folder: &Path, words: &str) -> Command {
         .stdin(Stdio::null())
         .env("XDG_CACHE_HOME", Cache::of_user().unwrap().path().parent().unwrap())
         .env("PATH", path)
-        .args(words.split_whitespace());
+        .args(args.split_whitespace());
     command
 }
 
@@ -51,8 +51,8 @@ fn stand_in(folder: &Path, qemu: &Path) {
 }
 
 fn run(folder: &Path, preloads: &str) -> Output {
-    let words = format!("run dirops --fs ext4 --set files=100 --out {preloads}");
-    let mut command = fsdyno(folder, &words);
+    let args = format!("run dirops --fs ext4 --set files=100 --out {preloads}");
+    let mut command = fsdyno(folder, &args);
     command.env("PRELOADS", preloads).env("FSDYNO_DISTURBED", folder.join("mark"));
     command.output().unwrap()
 }

@@ -43,12 +43,12 @@ fn program() -> PathBuf {
     PathBuf::from(PROGRAM)
 }
 
-fn in_lab(folder: &Path, words: &[&str]) -> std::process::Output {
+fn in_lab(folder: &Path, args: &[&str]) -> std::process::Output {
     let mut command = Command::new(program());
     command.current_dir(folder).stdin(Stdio::null());
     command
         .env("XDG_CACHE_HOME", Cache::of_user().unwrap().path().parent().unwrap())
-        .args(words)
+        .args(args)
         .output()
         .unwrap()
 }
@@ -98,14 +98,14 @@ fn two_merged_shards_are_bit_identical_to_the_undivided_run() {
 }
 
 /// Copies the scripts of the example and replaces its run by a small one.
-fn example(folder: &Path, words: &str) {
+fn example(folder: &Path, args: &str) {
     let from = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/slurm");
     for entry in std::fs::read_dir(from).unwrap().flatten() {
         std::fs::copy(entry.path(), folder.join(entry.file_name())).unwrap();
     }
     let shipped = text(&folder.join("study.sh"));
     let (head, _) = shipped.split_once("\nset -- ").unwrap();
-    std::fs::write(folder.join("study.sh"), format!("{head}\nset -- {words}\n")).unwrap();
+    std::fs::write(folder.join("study.sh"), format!("{head}\nset -- {args}\n")).unwrap();
 }
 
 fn script(folder: &Path, name: &str, task: Option<(&str, &str)>) -> std::process::Output {
@@ -167,7 +167,7 @@ fn the_scripts_of_the_slurm_example_run() {
 #[test]
 fn a_shard_keeps_its_folder_even_without_trials() {
     let folder = tempfile::tempdir().unwrap();
-    let words = "run dirops --on . --set files=10 --repeat 2";
+    let args = "run dirops --on . --set files=10 --repeat 2";
     for (more, exit, part) in [
         ("--shard 3/3 --out none", 0, "shard 3/3 has none of the 2 trials"),
         ("--shard 1/3 --out one", 0, "report:"),
@@ -175,20 +175,20 @@ fn a_shard_keeps_its_folder_even_without_trials() {
         ("--shard 2/3 --out one", 2, "holds share 1/3, and share 2/3 cannot be stored there"),
         ("--out one", 2, "holds share 1/3, and a run without --shard cannot be stored there"),
         ("--shard 1/3 --out one --seed 9", 2, "of other trials"),
-        ("--shard 1/3 --out one", 0, "1 of 1 trial is stored already"),
+        ("--shard 1/3 --out one", 0, "1 of 1 trials already stored"),
     ] {
-        let output = run(folder.path(), &format!("{words} {more}"));
+        let output = run(folder.path(), &format!("{args} {more}"));
         assert_eq!(code(&output), exit, "{more}: {}", stderr(&output));
         assert!(stderr(&output).contains(part), "{more}: {}", stderr(&output));
     }
-    for (words, exit, part) in [
+    for (args, exit, part) in [
         ("merge whole one two none --baseline nothing", 2, "unknown baseline 'nothing'"),
         ("merge whole one two none", 0, "report: whole/report.html"),
         ("merge one two none", 2, "holds share 1/3 and is not a merged folder"),
         ("run dirops --on . --set files=10 --repeat 2 --out whole", 0, "2 of 2 trials are stored"),
     ] {
-        let output = run(folder.path(), words);
-        assert_eq!(code(&output), exit, "{words}: {}", stderr(&output));
-        assert!(stderr(&output).contains(part), "{words}: {}", stderr(&output));
+        let output = run(folder.path(), args);
+        assert_eq!(code(&output), exit, "{args}: {}", stderr(&output));
+        assert!(stderr(&output).contains(part), "{args}: {}", stderr(&output));
     }
 }

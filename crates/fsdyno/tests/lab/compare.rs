@@ -46,8 +46,8 @@ fn takes(ns: u64) -> impl Fn(&mut Value) {
     }
 }
 
-fn compare(folder: &Path, words: &str) -> Output {
-    run(folder, &format!("compare {words}"))
+fn compare(folder: &Path, args: &str) -> Output {
+    run(folder, &format!("compare {args}"))
 }
 
 #[test]
@@ -56,7 +56,7 @@ fn slower_gives_code_1_same_and_faster_0_and_a_bisection_has_its_own_codes() {
     let folder = place.path();
     changed(folder, "old", takes(1_000_000_000));
     changed(folder, "slow", takes(1_100_000_000));
-    for (words, expected, part) in [
+    for (args, expected, part) in [
         ("old old", 0, "same"),
         ("old slow", 1, "slower"),
         ("slow old", 0, "faster"),
@@ -65,9 +65,9 @@ fn slower_gives_code_1_same_and_faster_0_and_a_bisection_has_its_own_codes() {
         ("slow old --bisect", 0, "faster"),
         ("old/trials.ndjson slow/trials.ndjson", 1, "slower"),
     ] {
-        let output = compare(folder, words);
-        assert_eq!(code(&output), expected, "{words}: {}{}", stdout(&output), stderr(&output));
-        assert!(stdout(&output).contains(part), "{words}: {}", stdout(&output));
+        let output = compare(folder, args);
+        assert_eq!(code(&output), expected, "{args}: {}{}", stdout(&output), stderr(&output));
+        assert!(stdout(&output).contains(part), "{args}: {}", stdout(&output));
     }
     let junit = stdout(&compare(folder, "old slow --format junit"));
     assert!(junit.starts_with("<?xml") && junit.contains("<failure "), "{junit}");
@@ -119,7 +119,7 @@ fn each_step_along_an_axis_of_one_result_has_a_verdict() {
     assert_eq!(code(&run(folder, "report steps --html page.html")), 0);
     let page = std::fs::read_to_string(folder.join("page.html")).unwrap();
     assert!(page.contains("From kernel to kernel"), "no timeline");
-    for (words, part) in [
+    for (args, part) in [
         ("steps --by disk", "no trial has a disk; they differ in kernel"),
         ("steps --by threads", "all trials have the same threads, 1 thread; they differ in kernel"),
         ("steps --by colour", "invalid value 'colour'"),
@@ -127,9 +127,9 @@ fn each_step_along_an_axis_of_one_result_has_a_verdict() {
         ("steps steps --explain", "--by"),
         ("steps --by kernel --explain", "steps cannot be explained: it did not run in the lab"),
     ] {
-        let output = compare(folder, words);
-        assert_eq!(code(&output), 2, "{words}: {}", stdout(&output));
-        assert!(stderr(&output).contains(part), "{words}: {}", stderr(&output));
+        let output = compare(folder, args);
+        assert_eq!(code(&output), 2, "{args}: {}", stdout(&output));
+        assert!(stderr(&output).contains(part), "{args}: {}", stderr(&output));
     }
     // `git bisect run` must not treat this as a bad commit.
     assert_eq!(code(&compare(folder, "steps --by kernel --bisect")), 125);
@@ -151,17 +151,17 @@ fn results_that_cannot_be_compared_give_code_2_and_a_bisection_skips_them() {
     changed(folder, "broken", |_| ());
     let broken = std::fs::read_to_string(folder.join("broken/trials.ndjson")).unwrap();
     std::fs::write(folder.join("broken/trials.ndjson"), &broken[40..]).unwrap();
-    for (words, part) in [
+    for (args, part) in [
         ("base other", "files=60"),
         ("base nowhere", "nowhere"),
         ("base newer", "schema is 3"),
         ("base broken", "trials.ndjson:1"),
     ] {
-        let output = compare(folder, words);
-        assert_eq!(code(&output), 2, "{words}: {}", stdout(&output));
-        assert!(stderr(&output).contains(part), "{words}: {}", stderr(&output));
-        assert!(stdout(&output).is_empty(), "{words}");
-        assert_eq!(code(&compare(folder, &format!("{words} --bisect"))), 125, "{words}");
+        let output = compare(folder, args);
+        assert_eq!(code(&output), 2, "{args}: {}", stdout(&output));
+        assert!(stderr(&output).contains(part), "{args}: {}", stderr(&output));
+        assert!(stdout(&output).is_empty(), "{args}");
+        assert_eq!(code(&compare(folder, &format!("{args} --bisect"))), 125, "{args}");
     }
     assert_eq!(code(&compare(folder, "base base --threshold 0.03")), 2);
     assert_eq!(code(&compare(folder, "base base --threshold 0.03 --bisect")), 125);
@@ -201,15 +201,15 @@ fn in_the_lab_the_same_is_the_same_and_a_directory_without_its_index_is_slower()
     let Some(folder) = lab() else { return };
     let results = [("one", "x=ext4"), ("two", "x=ext4"), ("linear", "x=ext4 -O ^dir_index")];
     for (out, spec) in results {
-        let words = format!(
+        let args = format!(
             "dirops --disk instant --fs '{spec}' --set files=4000 --repeat 3 --jobs 2 --out {out}"
         );
-        let output = run_in_lab(folder.path(), &words);
+        let output = run_in_lab(folder.path(), &args);
         assert_eq!(code(&output), 0, "{}", stderr(&output));
     }
-    let compare = |words: &str| {
-        let words = format!("compare {words} --format json");
-        let output = common::lab::fsdyno(ours(), folder.path(), &words).output().unwrap();
+    let compare = |args: &str| {
+        let args = format!("compare {args} --format json");
+        let output = common::lab::fsdyno(ours(), folder.path(), &args).output().unwrap();
         let json: Value = serde_json::from_slice(&output.stdout).unwrap();
         (code(&output), json)
     };

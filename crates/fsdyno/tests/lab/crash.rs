@@ -25,20 +25,20 @@ const SCRIPT: &str =
 /// The path of our FUSE file system: one for all tests, because its bytes and its name are part of the guest.
 const PROGRAMS: &str = env!("CARGO_TARGET_TMPDIR");
 
-fn command(folder: &Path, words: &str) -> Command {
-    command_of(MAIL, folder, words)
+fn command(folder: &Path, args: &str) -> Command {
+    command_of(MAIL, folder, args)
 }
 
-fn command_of(work: &str, folder: &Path, words: &str) -> Command {
+fn command_of(work: &str, folder: &Path, args: &str) -> Command {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let path = std::env::split_paths(&path).chain([PathBuf::from(PROGRAMS)]);
-    let mut command = fsdyno(ours(), folder, &format!("{work} {words} --format json"));
+    let mut command = fsdyno(ours(), folder, &format!("{work} {args} --format json"));
     command.env("PATH", std::env::join_paths(path).unwrap());
     command
 }
 
-fn crash(folder: &Path, words: &str) -> Output {
-    command(folder, words).output().unwrap()
+fn crash(folder: &Path, args: &str) -> Output {
+    command(folder, args).output().unwrap()
 }
 
 /// Returns the option for our small FUSE file system in one of its modes (`fixtures/forgetful.c`). The honest mode is
@@ -85,24 +85,24 @@ fn a_journal_keeps_what_was_acknowledged_on_an_honest_disk_and_not_on_one_that_d
     let Some(folder) = lab() else { return };
     let cuts = if full() { 200 } else { 6 };
     let kinds = if full() { "--fs ext4 --fs xfs --fs btrfs" } else { "--fs ext4" };
-    let words = format!("--set protocol=qmail {kinds} --cuts {cuts} --out honest");
-    let first = crash(folder.path(), &words);
+    let args = format!("--set protocol=qmail {kinds} --cuts {cuts} --out honest");
+    let first = crash(folder.path(), &args);
     for row in rows(&first, 0) {
         assert_eq!(row["tried"].as_array().unwrap().len(), cuts, "{}", row["label"]);
         assert_eq!(sum(&row, VIOLATIONS), 0, "{}", row["label"]);
         assert_eq!((count(&row, "lost"), count(&row, "unclean")), (0, 0), "{}", row["label"]);
     }
     // The same command finds its rows, and another one refuses them.
-    let again = crash(folder.path(), &words);
+    let again = crash(folder.path(), &args);
     assert_eq!(stdout(&again), stdout(&first), "{}", stderr(&again));
     let stored = format!("ext4: {cuts} crash points are stored");
     assert!(stderr(&again).contains(&stored), "{}", stderr(&again));
-    let other = crash(folder.path(), &words.replace(&format!("--cuts {cuts}"), "--cuts 3"));
+    let other = crash(folder.path(), &args.replace(&format!("--cuts {cuts}"), "--cuts 3"));
     assert_eq!(code(&other), 2, "{}", stderr(&other));
     assert!(stderr(&other).contains("has ext4 from another command"), "{}", stderr(&other));
-    let words =
+    let args =
         format!("--set protocol=qmail {kinds} --cuts 5 --misbehave drops-flushes --out liar");
-    for row in rows(&crash(folder.path(), &words), 1) {
+    for row in rows(&crash(folder.path(), &args), 1) {
         assert!(sum(&row, VIOLATIONS) > 0, "{}", row["label"]);
     }
     // A finding is stored as a file. That of a recording is repeated in replay.rs.
@@ -118,8 +118,8 @@ fn a_journal_keeps_what_was_acknowledged_on_an_honest_disk_and_not_on_one_that_d
 /// depends on the guest's history. Also checks the image of the disk after the cut. Returns the report.
 pub(crate) fn repeated(folder: &Path, file: &Path) -> String {
     let mut finding: Value = serde_json::from_slice(&std::fs::read(file).unwrap()).unwrap();
-    let words = format!("crash --replay {} --image left.img --format json", file.display());
-    let again = fsdyno(ours(), folder, &words).output().unwrap();
+    let args = format!("crash --replay {} --image left.img --format json", file.display());
+    let again = fsdyno(ours(), folder, &args).output().unwrap();
     assert!(matches!(code(&again), 0 | 1), "{}", stderr(&again));
     // The image has the requested size, consists mostly of holes, and is not overwritten.
     let image = folder.join("left.img");
@@ -132,7 +132,7 @@ pub(crate) fn repeated(folder: &Path, file: &Path) -> String {
     );
     let magic = &std::fs::read(&image).unwrap()[1080..1082];
     assert_eq!(magic, [0x53, 0xef], "no superblock of ext2 or later");
-    let refused = fsdyno(ours(), folder, &words).output().unwrap();
+    let refused = fsdyno(ours(), folder, &args).output().unwrap();
     assert_eq!(code(&refused), 2);
     assert!(stderr(&refused).contains("'left.img' exists"), "{}", stderr(&refused));
     let reported = stderr(&again);
@@ -148,9 +148,9 @@ pub(crate) fn repeated(folder: &Path, file: &Path) -> String {
 fn assert_lost_syncs_are_detected(work: &str, modes: &[&str], cuts: usize) {
     let Some(folder) = lab() else { return };
     let specs: Vec<String> = modes.iter().map(|mode| forgetful(mode)).collect();
-    let words =
+    let args =
         format!("--set protocol=fsbench {} --cuts {cuts} --size 256M --out out", specs.join(" "));
-    let output = command_of(work, folder.path(), &words).output().unwrap();
+    let output = command_of(work, folder.path(), &args).output().unwrap();
     let rows = rows(&output, 1);
     assert_eq!(rows.len(), modes.len(), "{}", stderr(&output));
     for (row, mode) in rows.iter().zip(modes) {
@@ -201,11 +201,10 @@ fn the_same_command_gives_the_same_bytes_with_any_number_of_jobs() {
         return common::lab::skipped("FSDYNO_TEST=full runs it");
     }
     let Some(folder) = lab() else { return };
-    let words = "--set protocol=fsbench --fs ext4 --fs ext2 --cuts 60 --misbehave reorders";
+    let args = "--set protocol=fsbench --fs ext4 --fs ext2 --cuts 60 --misbehave reorders";
     let runs = ["1", "2"].map(|jobs| {
         let out = folder.path().join(jobs);
-        let output =
-            crash(folder.path(), &format!("{words} --jobs {jobs} --out {}", out.display()));
+        let output = crash(folder.path(), &format!("{args} --jobs {jobs} --out {}", out.display()));
         assert_eq!(code(&output), 1, "{}", stderr(&output));
         (stdout(&output), files(&out))
     });
@@ -224,8 +223,8 @@ fn a_crash_point_that_hangs_or_panics_is_a_finding_and_the_others_continue() {
         [("hangs", "it hung: it did not return within"), ("panics", "the kernel panicked")]
     {
         let spec = forgetful(mode);
-        let words = format!("--set protocol=fsbench {spec} --cuts 8 --jobs 1 --out {mode}");
-        let row = rows(&crash(folder.path(), &words), 1).remove(0);
+        let args = format!("--set protocol=fsbench {spec} --cuts 8 --jobs 1 --out {mode}");
+        let row = rows(&crash(folder.path(), &args), 1).remove(0);
         let cuts = row["tried"].as_array().unwrap();
         assert_eq!(cuts.len(), 8, "{mode}: all crash points are reported");
         let is_lost =
@@ -242,19 +241,19 @@ fn disks_that_reorder_or_tear_and_a_file_system_without_a_journal_are_detected()
     }
     let Some(folder) = lab() else { return };
     for disk in ["reorders", "tears"] {
-        let words =
+        let args =
             format!("--set protocol=qmail --fs ext4 --cuts 40 --misbehave {disk} --out {disk}");
-        let row = rows(&crash(folder.path(), &words), 1).remove(0);
+        let row = rows(&crash(folder.path(), &args), 1).remove(0);
         assert!(sum(&row, VIOLATIONS) > 0, "{disk}");
     }
     // The same file system without and with the sync that it acknowledges.
-    let words = "--set protocol=fsbench --fs 'lies=overlayfs,volatile:ext4' --cuts 20 --out lies";
-    assert!(sum(&rows(&crash(folder.path(), words), 1)[0], VIOLATIONS) > 0);
-    let words = "--set protocol=fsbench --fs 'over=overlayfs:ext4' --cuts 20 --out over";
-    assert_eq!(sum(&rows(&crash(folder.path(), words), 0)[0], VIOLATIONS), 0);
+    let args = "--set protocol=fsbench --fs 'lies=overlayfs,volatile:ext4' --cuts 20 --out lies";
+    assert!(sum(&rows(&crash(folder.path(), args), 1)[0], VIOLATIONS) > 0);
+    let args = "--set protocol=fsbench --fs 'over=overlayfs:ext4' --cuts 20 --out over";
+    assert_eq!(sum(&rows(&crash(folder.path(), args), 0)[0], VIOLATIONS), 0);
     // Renamed without a sync of the directory: ext2 has files under neither name, or under both.
-    let words = "--set protocol=dovecot --set mail-fsync=file --fs ext2 --cuts 40 --out ext2";
-    let output = crash(folder.path(), words);
+    let args = "--set protocol=dovecot --set mail-fsync=file --fs ext2 --cuts 40 --out ext2";
+    let output = crash(folder.path(), args);
     let row = serde_json::from_str::<Vec<Value>>(&stdout(&output)).unwrap().remove(0);
     assert!(sum(&row, &["names_lost", "names_doubled"]) > 0, "{}", stdout(&output));
     assert!(count(&row, "repair") > 0);
@@ -263,7 +262,7 @@ fn disks_that_reorder_or_tear_and_a_file_system_without_a_journal_are_detected()
 #[test]
 fn plans_that_cannot_be_crash_tested_are_refused_before_any_work() {
     let folder = tempfile::tempdir().unwrap();
-    for (words, why) in [
+    for (args, why) in [
         ("maildir --fs tmpfs", "the durability guarantees of 'tmpfs' are not known"),
         ("maildir --disk instant", "persistent memory, which has no write cache"),
         ("capacity", "until its file system is full"),
@@ -286,9 +285,9 @@ fn plans_that_cannot_be_crash_tested_are_refused_before_any_work() {
         ("maildir --repeat=3", "fsdyno crash has no --repeat: it logs one trial"),
         ("maildir --cpu 3", "--cpu"),
     ] {
-        let output = run(folder.path(), &format!("crash {words}"));
-        assert_eq!(code(&output), 2, "{words}: {}", stderr(&output));
-        assert!(stderr(&output).contains(why), "{words}: {}", stderr(&output));
+        let output = run(folder.path(), &format!("crash {args}"));
+        assert_eq!(code(&output), 2, "{args}: {}", stderr(&output));
+        assert!(stderr(&output).contains(why), "{args}: {}", stderr(&output));
     }
     let dry = run(folder.path(), "crash dirops --fs ext4 --fs xfs --cuts 7 --dry-run");
     assert_eq!(

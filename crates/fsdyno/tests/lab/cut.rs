@@ -42,10 +42,10 @@ fn job(kernel: &str) -> Job {
 }
 
 /// Runs a tool of e2fsprogs on an image, whose path is the last argument.
-fn tool(words: &[&str], image: &File) -> Output {
+fn tool(args: &[&str], image: &File) -> Output {
     let image = format!("/proc/{}/fd/{}", std::process::id(), image.as_raw_fd());
     let path = "/sbin:/usr/sbin:/bin:/usr/bin";
-    Command::new(words[0]).args(&words[1..]).arg(image).env("PATH", path).output().unwrap()
+    Command::new(args[0]).args(&args[1..]).arg(image).env("PATH", path).output().unwrap()
 }
 
 fn text(output: &Output) -> String {
@@ -134,8 +134,8 @@ fn ext4_recovers_by_its_journal_with_all_fsynced_messages() {
     let dumped = |name: &str, image: &File| {
         let out = folder.path().join(name);
         std::fs::create_dir(&out).unwrap();
-        let words = format!("rdump /trial {}", out.display());
-        let dumped = tool(&["debugfs", "-R", &words], image);
+        let args = format!("rdump /trial {}", out.display());
+        let dumped = tool(&["debugfs", "-R", &args], image);
         assert!(dumped.status.success(), "{}", text(&dumped));
         messages(&out)
     };

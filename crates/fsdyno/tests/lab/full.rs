@@ -11,12 +11,12 @@ use crate::common::{PROGRAM, code, stderr, stdout};
 use fsdyno_lab::Cache;
 use serde_json::Value;
 
-fn fsdyno(folder: &Path, words: &str) -> Output {
+fn fsdyno(folder: &Path, args: &str) -> Output {
     Command::new(PROGRAM)
         .current_dir(folder)
         .stdin(Stdio::null())
         .env("XDG_CACHE_HOME", Cache::of_user().unwrap().path().parent().unwrap())
-        .args(words.split_whitespace())
+        .args(args.split_whitespace())
         .output()
         .unwrap()
 }
@@ -39,11 +39,11 @@ fn trials(folder: &Path) -> Vec<Value> {
 #[test]
 fn a_file_system_is_filled_to_enospc_verified_and_checked_clean() {
     let Some(folder) = lab() else { return };
-    let words = format!(
+    let args = format!(
         "run capacity --size 16M --disk instant --fs ext2 --fs ext4 --set size=2000-9000 {} --out out",
         boot()
     );
-    let output = fsdyno(folder.path(), &words);
+    let output = fsdyno(folder.path(), &args);
     assert_eq!(code(&output), 0, "{}", stderr(&output));
     assert!(stdout(&output).contains("full, ext2: "), "{}", stdout(&output));
     for trial in trials(folder.path()) {
@@ -69,12 +69,12 @@ fn a_file_system_is_filled_to_enospc_verified_and_checked_clean() {
 #[test]
 fn the_large_file_of_bonnie_runs_on_the_device_itself_and_is_verified() {
     let Some(folder) = lab() else { return };
-    let words = format!(
+    let args = format!(
         "run bonnie --fs raw --fs ext2 --size 1G --set file-size=16M --set char=64K --set seeks=50 --set files=0 \
          --set gap=remount {} --out out",
         boot()
     );
-    let output = fsdyno(folder.path(), &words);
+    let output = fsdyno(folder.path(), &args);
     assert_eq!(code(&output), 0, "{}", stderr(&output));
     let trials = trials(folder.path());
     let raw = trials.iter().find(|trial| trial["plan"]["label"] == "raw").unwrap();
@@ -95,15 +95,15 @@ fn the_large_file_of_bonnie_runs_on_the_device_itself_and_is_verified() {
 #[test]
 fn workloads_that_would_fill_a_users_file_system_or_make_a_tree_are_refused() {
     let folder = tempfile::tempdir().unwrap();
-    for (words, expected) in [
+    for (args, expected) in [
         ("capacity --on .", "a directory of this host is on your own file system"),
         ("capacity", "--size 256M"),
         ("capacity --size 64M --issuer null", "goes on until a call fails"),
         ("dirops --fs raw", "its phase create calls mkdir"),
         ("bonnie --fs raw", "bonnie with --set bonnie.files=0 can"),
     ] {
-        let output = fsdyno(folder.path(), &format!("run {words} --dry-run"));
-        assert_eq!(code(&output), 2, "{words}: {}", stderr(&output));
-        assert!(stderr(&output).contains(expected), "{words}: {}", stderr(&output));
+        let output = fsdyno(folder.path(), &format!("run {args} --dry-run"));
+        assert_eq!(code(&output), 2, "{args}: {}", stderr(&output));
+        assert!(stderr(&output).contains(expected), "{args}: {}", stderr(&output));
     }
 }

@@ -65,8 +65,8 @@ fn the_agent_is_built_from_what_runs_in_a_guest_and_nothing_else() {
 
 /// Runs one small trial and returns its record; `out` names the result folder.
 fn trial(program: &Path, folder: &Path, out: &str) -> serde_json::Value {
-    let words = "run dirops --fs ext4 --size 2G --set files=300 --seed 7 --cpu epyc-2024";
-    let mut command = fsdyno(program, folder, &format!("{words} {} --out {out}", boot()));
+    let args = "run dirops --fs ext4 --size 2G --set files=300 --seed 7 --cpu epyc-2024";
+    let mut command = fsdyno(program, folder, &format!("{args} {} --out {out}", boot()));
     let output = command.env_remove("FSDYNO_AGENT").output().unwrap();
     assert_eq!(code(&output), 0, "{}", stderr(&output));
     trials(&folder.join(out)).remove(0)

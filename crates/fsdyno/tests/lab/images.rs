@@ -51,19 +51,19 @@ impl Lab {
         self.0.path()
     }
 
-    fn fsdyno(&self, words: &str) -> Command {
+    fn fsdyno(&self, args: &str) -> Command {
         let mut command = Command::new(PROGRAM);
         command
             .current_dir(self.path())
             .stdin(Stdio::null())
             .env("XDG_CACHE_HOME", self.path().join("cache"))
-            .args(words.split_whitespace());
+            .args(args.split_whitespace());
         command
     }
 
-    fn good(&self, words: &str) -> Output {
-        let output = self.fsdyno(&format!("run {words}")).output().unwrap();
-        assert_eq!(code(&output), 0, "{words}: {}", stderr(&output));
+    fn good(&self, args: &str) -> Output {
+        let output = self.fsdyno(&format!("run {args}")).output().unwrap();
+        assert_eq!(code(&output), 0, "{args}: {}", stderr(&output));
         output
     }
 
@@ -99,7 +99,7 @@ fn made(trial: &Value) -> bool {
 fn an_aged_disk_is_bit_identical_from_the_cache_and_newly_made() {
     let Some(lab) = lab_with_snapshots() else { return };
     let (kinds, size): (&[&str], _) = if full() { (&ALL, "320M") } else { (&["ext4"], "160M") };
-    let words = format!(
+    let args = format!(
         "dirops --fs {} --set files=50 --size {size} {} --age fill=30%,churn=1,files=4K-128K --age none",
         kinds.join(" --fs "),
         boot()
@@ -107,13 +107,13 @@ fn an_aged_disk_is_bit_identical_from_the_cache_and_newly_made() {
     for out in ["first", "cached", "anew"] {
         // A file system that is not aged is tested once; it has a disk in the cache only if its guest starts from a
         // snapshot.
-        let words = if out == "first" { words.clone() } else { words.replace(" --age none", "") };
+        let args = if out == "first" { args.clone() } else { args.replace(" --age none", "") };
         if out == "anew" {
             let images = lab.cached("images");
             assert_eq!(images.len(), kinds.len() * if full() { 1 } else { 2 }, "{images:?}");
             images.iter().for_each(|path| std::fs::remove_file(path).unwrap());
         }
-        lab.good(&format!("{words} --out {out}"));
+        lab.good(&format!("{args} --out {out}"));
         for trial in lab.trials(out) {
             let aged = !trial["conditions"]["aged"].is_null();
             let is_prepared = aged || !full();
@@ -164,13 +164,13 @@ fn an_aged_array_is_assembled_from_the_cached_disks() {
     let Some(lab) = lab_with_snapshots() else { return };
     let arrays: &[&str] = if full() { &["0x2", "1x2", "5x3:64K", "10x4"] } else { &["5x3:64K"] };
     for raid in arrays {
-        let words = format!(
+        let args = format!(
             "dirops --fs ext4 --set files=50 --size 160M --raid {raid} {} --jobs 2 --age none \
              --age fill=15%,churn=1,files=4K-256K",
             boot()
         );
         for out in ["first", "cached"] {
-            lab.good(&format!("{words} --out {out}"));
+            lab.good(&format!("{args} --out {out}"));
         }
         // Two guests at the same time end in any order.
         let [first, cached] = ["first", "cached"].map(|out| {
@@ -198,11 +198,11 @@ fn an_aged_array_is_assembled_from_the_cached_disks() {
         return;
     }
     for (out, spec) in [("far", "ext4 -J device={journal}"), ("log", "xfs -l logdev={journal}")] {
-        let words = format!(
+        let args = format!(
             "run dirops --set files=50 --size 512M --journal-size 64M --out {out} \
              --age fill=40%,churn=1,files=16K-1M --fs"
         );
-        let output = lab.fsdyno(&words).arg(spec).output().unwrap();
+        let output = lab.fsdyno(&args).arg(spec).output().unwrap();
         assert_eq!(code(&output), 0, "{spec}: {}", stderr(&output));
         let trial = lab.trials(out).remove(0);
         assert!(made(&trial) && trial["measured"]["check"]["clean"] == true, "{trial}");
@@ -212,15 +212,15 @@ fn an_aged_array_is_assembled_from_the_cached_disks() {
 #[test]
 fn a_snapshot_and_its_prepared_images_are_made_once_and_bit_identical() {
     let Some(lab) = lab() else { return };
-    let words = "dirops --fs ext3 --set files=50 --size 512M --boot snapshot --repeat 2";
-    let first = lab.good(&format!("{words} --out first"));
+    let args = "dirops --fs ext3 --set files=50 --size 512M --boot snapshot --repeat 2";
+    let first = lab.good(&format!("{args} --out first"));
     assert!(
         stderr(&first).contains("booting a guest once to save a snapshot"),
         "{}",
         stderr(&first)
     );
     assert_eq!((lab.cached("snapshots").len(), lab.cached("images").len()), (1, 2));
-    let again = lab.good(&format!("{words} --out again"));
+    let again = lab.good(&format!("{args} --out again"));
     assert!(!stderr(&again).contains("booting a guest"), "{}", stderr(&again));
     assert_eq!(lab.records("first"), lab.records("again"));
     let seeds = lab.trials("first");
@@ -230,8 +230,8 @@ fn a_snapshot_and_its_prepared_images_are_made_once_and_bit_identical() {
     let features = &lab.trials("again")[0]["conditions"]["features"];
     assert!(features.to_string().contains("has_journal"), "{features}");
     // A disk that mkfs refuses fails its trial with mkfs's message, and nothing is cached.
-    let words = "dirops --size 512M --boot snapshot --out refused --fs";
-    let refused = lab.fsdyno(&format!("run {words}")).arg("ext3 -b 1024 -I 2048").output().unwrap();
+    let args = "dirops --size 512M --boot snapshot --out refused --fs";
+    let refused = lab.fsdyno(&format!("run {args}")).arg("ext3 -b 1024 -I 2048").output().unwrap();
     assert_eq!(code(&refused), 4, "{}", stderr(&refused));
     let reason = lab.trials("refused")[0]["reason"].to_string();
     assert!(reason.contains("inode size"), "{reason}");
@@ -265,17 +265,17 @@ fn a_run_that_is_killed_repeatedly_stores_the_records_of_an_uninterrupted_one() 
     let Some(lab) = lab_with_snapshots() else { return };
     let (repeats, kills): (usize, &[u64]) =
         if full() { (2, &[700, 3000, 2600, 4100]) } else { (1, &[400, 1600, 1300]) };
-    let words = format!(
+    let args = format!(
         "dirops --fs ext4 --set files=300 --size 128M --age none --age fill=30%,churn=0,files=64K \
          --repeat {repeats} {}",
         boot()
     );
-    lab.good(&format!("{words} --out uninterrupted"));
+    lab.good(&format!("{args} --out uninterrupted"));
     lab.cached("images").iter().for_each(|path| std::fs::remove_file(path).unwrap());
     // During the start of the first guest, during the preparation of a disk, within a trial, and right after one.
     for milliseconds in kills.iter().copied() {
         let mut child = lab
-            .fsdyno(&format!("run {words} --out killed"))
+            .fsdyno(&format!("run {args} --out killed"))
             .stdout(Stdio::null())
             .stderr(Stdio::null())
             .spawn()
@@ -285,8 +285,8 @@ fn a_run_that_is_killed_repeatedly_stores_the_records_of_an_uninterrupted_one() 
         child.wait().unwrap();
     }
     let before = lines(&lab.path().join("killed"));
-    let last = lab.good(&format!("{words} --out killed"));
-    assert!(before == 0 || stderr(&last).contains("are stored already"), "{}", stderr(&last));
+    let last = lab.good(&format!("{args} --out killed"));
+    assert!(before == 0 || stderr(&last).contains("already stored"), "{}", stderr(&last));
     assert_eq!(lab.records("killed").len(), 2 * repeats);
     assert_eq!(lab.records("killed"), lab.records("uninterrupted"));
 }
@@ -321,7 +321,7 @@ fn kvm_is_marked_if_it_works_and_refused_soon_if_not() {
 /// Returns true if a QEMU process with KVM and our machine type is running.
 fn runs_with_kvm() -> bool {
     let processes = std::fs::read_dir("/proc").unwrap().flatten();
-    let words = processes.filter_map(|p| std::fs::read(p.path().join("cmdline")).ok());
-    let words = words.map(|words| String::from_utf8_lossy(&words).replace('\0', " "));
-    words.into_iter().any(|words| words.contains("-accel kvm") && words.contains("pc-q35-7.1"))
+    let args = processes.filter_map(|p| std::fs::read(p.path().join("cmdline")).ok());
+    let args = args.map(|args| String::from_utf8_lossy(&args).replace('\0', " "));
+    args.into_iter().any(|args| args.contains("-accel kvm") && args.contains("pc-q35-7.1"))
 }

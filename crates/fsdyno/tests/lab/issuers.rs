@@ -17,9 +17,9 @@ use rustix::mount::{MountFlags, UnmountFlags, mount, unmount};
 use serde_json::Value;
 
 /// Runs fsdyno and returns the exit code, the output and the only record.
-fn record(on: &Path, words: &str) -> (i32, String, Value) {
+fn record(on: &Path, args: &str) -> (i32, String, Value) {
     let out = tempfile::tempdir().unwrap();
-    let output = run(out.path(), &format!("run {words} --on {} --out r", on.display()));
+    let output = run(out.path(), &format!("run {args} --on {} --out r", on.display()));
     let printed = stdout(&output) + &stderr(&output);
     let line = std::fs::read_to_string(out.path().join("r/trials.ndjson"));
     let line = line.unwrap_or_else(|error| panic!("{error}: {printed}"));
@@ -33,8 +33,8 @@ fn nothing_left(folder: &Path) -> bool {
 #[test]
 fn eight_threads_share_the_work_and_their_cpu_time_is_counted() {
     let place = tempfile::tempdir().unwrap();
-    let words = "dirops --threads 8 --set files=2000 --set size=1000";
-    let (code, printed, trial) = record(place.path(), words);
+    let args = "dirops --threads 8 --set files=2000 --set size=1000";
+    let (code, printed, trial) = record(place.path(), args);
     assert_eq!((code, &trial["outcome"]), (0, &Value::from("ok")), "{printed}");
     let create = &trial["measured"]["phases"][0];
     assert_eq!(create["ops"]["create"]["count"], 2000);
@@ -55,8 +55,8 @@ fn more_threads_than_the_limit_of_open_files_permits_do_their_work() {
 #[test]
 fn a_ring_does_the_same_work() {
     let place = tempfile::tempdir().unwrap();
-    let words = "dirops --threads 2 --issuer io_uring:32 --set files=2000 --set size=1000";
-    let (code, printed, trial) = record(place.path(), words);
+    let args = "dirops --threads 2 --issuer io_uring:32 --set files=2000 --set size=1000";
+    let (code, printed, trial) = record(place.path(), args);
     let reason = trial["reason"].as_str().unwrap_or_default();
     if reason.starts_with("io_uring: ") {
         assert!(code == 4 && reason.contains("use --issuer sync"), "{printed}");

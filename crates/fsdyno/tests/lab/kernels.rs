@@ -24,7 +24,7 @@ const BROKEN: [(&str, &str, &str, &str); 1] = [(
 /// Returns the expected reason of the failed trial and the text in the table, if the fault is known.
 fn broken(kernel: &str, spec: &str) -> Option<(&'static str, &'static str)> {
     let known = BROKEN.iter().find(|(on, of, ..)| (*on, *of) == (kernel, spec));
-    known.map(|(_, _, words, shown)| (*words, *shown))
+    known.map(|(_, _, reason, shown)| (*reason, *shown))
 }
 
 /// Returns the default row of each file system and the rows of CI.
@@ -45,9 +45,9 @@ fn each_kind_is_verified_and_clean_on_an_older_and_a_newer_kernel() {
     let specs: Vec<String> = rows.iter().map(|row| format!("--fs '{}'", row.spec)).collect();
     let mut columns = Vec::new();
     for kernel in OTHERS {
-        let words =
+        let args =
             format!("dirops --set files=100 --size 2G --jobs 2 --kernel {kernel} --out {kernel}");
-        let output = lab::run(folder.path(), &format!("{words} {}", specs.join(" ")));
+        let output = lab::run(folder.path(), &format!("{args} {}", specs.join(" ")));
         if code(&output) == 3 {
             skipped(&format!("kernel {kernel}: {}", stderr(&output)));
             continue;
@@ -58,9 +58,9 @@ fn each_kind_is_verified_and_clean_on_an_older_and_a_newer_kernel() {
         assert_eq!(trials.len(), rows.len());
         for trial in &trials {
             let spec = trial["plan"]["filesystem"]["spec"].as_str().unwrap();
-            if let Some((words, _)) = broken(kernel, spec) {
+            if let Some((reason, _)) = broken(kernel, spec) {
                 // If a newer kernel has fixed the fault, this table must be changed.
-                assert!(trial["reason"].as_str().unwrap().contains(words), "{trial}");
+                assert!(trial["reason"].as_str().unwrap().contains(reason), "{trial}");
                 continue;
             }
             assert_eq!(trial["outcome"], "ok", "{}", trial["reason"]);
@@ -109,9 +109,9 @@ fn write(rows: &[&Row], columns: &[Vec<Value>]) {
 #[test]
 fn a_newer_kernel_has_the_same_disk_and_differences_of_its_driver_are_noted() {
     let Some(folder) = lab::lab() else { return };
-    let words =
+    let args =
         "dirops --set files=20 --size 1G --kernel 6.1 --kernel 6.12 --fs ext4 --fs xfs --out out";
-    let output = lab::run(folder.path(), words);
+    let output = lab::run(folder.path(), args);
     if code(&output) == 3 {
         skipped(&stderr(&output));
         return;

@@ -11,17 +11,17 @@ use serde_json::Value;
 
 const SMALL: &str = "dirops --set files=48 --size 1G --seed 3";
 
-fn good(folder: &Path, words: &str) {
-    let output = run(folder, words);
-    assert_eq!(code(&output), 0, "{words}: {}{}", stdout(&output), stderr(&output));
+fn good(folder: &Path, args: &str) {
+    let output = run(folder, args);
+    assert_eq!(code(&output), 0, "{args}: {}{}", stdout(&output), stderr(&output));
 }
 
 #[test]
 fn two_clients_of_a_server_are_bit_identical_and_share_the_work() {
     let Some(folder) = lab() else { return };
-    let words = format!("{SMALL} --fs nfs:ext4 --clients 2 --network lan-10g");
+    let args = format!("{SMALL} --fs nfs:ext4 --clients 2 --network lan-10g");
     for out in ["one", "two"] {
-        good(folder.path(), &format!("{words} --out {out}"));
+        good(folder.path(), &format!("{args} --out {out}"));
     }
     let measured_in = |out: &str| measured(&folder.path().join(out));
     assert_eq!(measured_in("one"), measured_in("two"));
@@ -45,9 +45,9 @@ const SMB_KERNEL: &str = "--kernel 6.12";
 #[test]
 fn one_and_two_clients_of_an_smb_server_are_bit_identical() {
     let Some(folder) = lab() else { return };
-    let words = format!("{SMALL} --fs smb:ext4 --clients 1,2 --network lan-10g {SMB_KERNEL}");
+    let args = format!("{SMALL} --fs smb:ext4 --clients 1,2 --network lan-10g {SMB_KERNEL}");
     for out in ["one", "two"] {
-        good(folder.path(), &format!("{words} --out {out}"));
+        good(folder.path(), &format!("{args} --out {out}"));
     }
     let measured_in = |out: &str| measured(&folder.path().join(out));
     assert_eq!(measured_in("one").len(), 2);
@@ -81,8 +81,8 @@ fn workloads_that_need_more_than_smb_has_are_refused_before_any_work() {
         ("source-tree", "SMB has no"),
         ("bonnie", "it needs files with their own modes"),
     ] {
-        let words = format!("{work} --size 32G --fs 'smb:ext4 @ posix' {SMB_KERNEL} --out r");
-        let output = run(folder.path(), &words);
+        let args = format!("{work} --size 32G --fs 'smb:ext4 @ posix' {SMB_KERNEL} --out r");
+        let output = run(folder.path(), &args);
         let error = stderr(&output);
         assert!(error.contains("cannot run on smb:ext4") && error.contains(why), "{work}: {error}");
         assert_ne!(code(&output), 0, "{work}");
@@ -96,9 +96,9 @@ fn workloads_that_need_more_than_smb_has_are_refused_before_any_work() {
 fn smb_with_leases_is_verified_with_its_links_after_a_restart_of_the_server() {
     let Some(folder) = lab() else { return };
     let spec = "smb:ext4 @ vers=3.0,seal,smb2-leases=yes,closetimeo=3";
-    let words =
+    let args =
         "churn --set files=100 --set ops=300 --set cache=cold --size 1G --seed 3 --clients 2";
-    good(folder.path(), &format!("{words} --fs '{spec}' {SMB_KERNEL} --out r"));
+    good(folder.path(), &format!("{args} --fs '{spec}' {SMB_KERNEL} --out r"));
     let trial = trials(&folder.path().join("r")).remove(0);
     let mount = trial["conditions"]["mount"].as_str().unwrap();
     assert!(mount.contains("vers=3.0,") && mount.contains(",seal,"), "{mount}");
@@ -110,9 +110,9 @@ fn smb_with_leases_is_verified_with_its_links_after_a_restart_of_the_server() {
 #[test]
 fn a_slower_network_makes_each_call_wait_for_its_round_trip() {
     let Some(folder) = lab() else { return };
-    let words =
+    let args =
         format!("{SMALL} --fs 'nfs:ext4 @ vers=3' --network lan-10g --network wan-20ms --out r");
-    good(folder.path(), &words);
+    good(folder.path(), &args);
     let create = |trial: &Value| trial["measured"]["phases"][0]["returned_ns"].as_u64().unwrap();
     let all = trials(&folder.path().join("r"));
     // NFS 3 creates a file in one call at least, and writes it in another.
@@ -127,14 +127,14 @@ fn one_to_eight_clients_are_bit_identical_also_under_load() {
         return skipped("long (make test-full)");
     }
     let Some(folder) = lab() else { return };
-    let words = "dirops --set files=160 --size 1G --seed 3 --fs nfs:ext4 --clients 1,2,4,8";
-    good(folder.path(), &format!("{words} --out one"));
-    good(folder.path(), &format!("{words} --out two --jobs 2"));
+    let args = "dirops --set files=160 --size 1G --seed 3 --fs nfs:ext4 --clients 1,2,4,8";
+    good(folder.path(), &format!("{args} --out one"));
+    good(folder.path(), &format!("{args} --out two --jobs 2"));
     let burner = || {
         Command::new("sh").args(["-c", "while :; do :; done"]).stdin(Stdio::null()).spawn().unwrap()
     };
     let burners: Vec<Child> = (0..3).map(|_| burner()).collect();
-    let busy = run(folder.path(), &format!("{words} --out busy --jobs 2"));
+    let busy = run(folder.path(), &format!("{args} --out busy --jobs 2"));
     for mut burner in burners {
         burner.kill().unwrap();
         burner.wait().unwrap();

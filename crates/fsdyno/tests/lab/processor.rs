@@ -8,16 +8,16 @@ use crate::common::full;
 use crate::common::lab::lab;
 use crate::trials::good;
 
-const WORDS: &str = "calls --set files=300 --fs ext4";
+const ARGS: &str = "calls --set files=300 --fs ext4";
 
-/// Returns the first phase.
-fn create(trial: &Value) -> &Value {
+/// Returns the first phase, `create`.
+fn create_phase(trial: &Value) -> &Value {
     let first = &trial["measured"]["phases"][0];
     assert_eq!(first["name"], "create");
     first
 }
 
-/// Ends the load when dropped, also if the test fails.
+/// Stops the load when dropped, even if the test fails.
 struct Stop<'a>(&'a AtomicBool);
 
 impl Drop for Stop<'_> {
@@ -41,25 +41,26 @@ fn with_load<T>(work: impl FnOnce() -> T) -> T {
 }
 
 #[test]
-fn a_processor_profile_repeats_under_load_and_is_a_component_of_the_identity() {
+fn results_with_a_processor_profile_are_bit_identical_under_load_and_the_profile_is_part_of_the_identity()
+ {
     let Some((folder, other)) = lab().zip(lab()) else { return };
-    // The identity includes the snapshot's hash, so both trials of a pair boot in the same mode. A cold pair is also in
-    // why.rs, where a trial is explained by running it again.
+    // The identity includes the snapshot's hash, so both trials use the same boot mode. why.rs also compares two cold
+    // boots (it explains a trial by running it again), so a short test skips them here.
     let boots: &[&str] = if full() { &["cold", "snapshot"] } else { &["snapshot"] };
     for boot in boots {
-        let words = format!("{WORDS} --cpu epyc-2024 --boot {boot}");
-        // Two guests at the same time disturb each other, and so do the other tests of `make test`.
+        let args = format!("{ARGS} --cpu epyc-2024 --boot {boot}");
+        // Two guests that run at the same time disturb each other, as do the other tests of `make test`.
         let both = || {
             std::thread::scope(|scope| {
-                let one = scope.spawn(|| good(folder.path(), &words));
-                let two = good(other.path(), &words);
+                let one = scope.spawn(|| good(folder.path(), &args));
+                let two = good(other.path(), &args);
                 (one.join().unwrap(), two)
             })
         };
         let (one, two) = if full() { with_load(both) } else { both() };
         assert_eq!(one["lab_id"], two["lab_id"], "{boot}");
         assert_eq!(one["measured"].to_string(), two["measured"].to_string(), "{boot}");
-        let phase = create(&one).clone();
+        let phase = create_phase(&one).clone();
         let counted = |event: &str| phase["processor"]["events"][event].as_u64().unwrap();
         assert!(counted("system_call") >= 600, "{phase}");
         assert!(counted("miss") > 0 && counted("locked") > 0, "{phase}");

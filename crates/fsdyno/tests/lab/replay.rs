@@ -8,11 +8,12 @@ use serde_json::Value;
 use crate::common::lab::{fsdyno, lab, measured, ours, run, skipped, trials};
 use crate::common::{code, full, stderr, stdout};
 
-/// The run of a recording; `every_workload_is_verified_in_the_lab_and_bit_identical` counts it.
-pub(crate) const WORDS: &str = "replay --set trace=it.trace --fs ext4";
+/// Arguments of a run that replays a recording; `every_workload_is_verified_in_the_lab_and_bit_identical` checks that
+/// it covers this workload.
+pub(crate) const REPLAY_ARGS: &str = "replay --set trace=it.trace --fs ext4";
 
-/// The run of a command, which is recorded and replayed.
-pub(crate) const COMMAND: &str = "command --set 'setup=echo old >old' --set 'command=cp old new; mkdir d; ls' --fs ext4 --out out";
+/// Arguments of a run that records a command and replays it.
+pub(crate) const COMMAND_ARGS: &str = "command --set 'setup=echo old >old' --set 'command=cp old new; mkdir d; ls' --fs ext4 --out out";
 
 /// A script of two concurrent processes that share names and wait for each other.
 const SCRIPT: &str = "mkdir a b; \
@@ -25,22 +26,22 @@ fn record(folder: &Path, script: &str) {
     let old = folder.join("work/old");
     std::fs::create_dir_all(&old).unwrap();
     (1..=8).for_each(|n| std::fs::write(old.join(n.to_string()), vec![b'x'; n * 1000]).unwrap());
-    let words = format!("record -o ../it.trace -- sh -c '{script}'");
-    let output = fsdyno(ours(), &folder.join("work"), &words).output().unwrap();
+    let args = format!("record -o ../it.trace -- sh -c '{script}'");
+    let output = fsdyno(ours(), &folder.join("work"), &args).output().unwrap();
     assert_eq!(code(&output), 0, "{}", stderr(&output));
 }
 
 #[test]
 fn a_command_in_the_lab_is_recorded_once_on_this_host_and_replayed() {
     let Some(folder) = lab() else { return };
-    let output = run(folder.path(), COMMAND);
+    let output = run(folder.path(), COMMAND_ARGS);
     assert_eq!(code(&output), 0, "{}", stderr(&output));
     assert!(stderr(&output).contains("is recorded once on this host"), "{}", stderr(&output));
     let trial = trials(&folder.path().join("out")).remove(0);
     assert_eq!(trial["plan"]["workload"]["name"], "replay");
     assert_eq!(trial["measured"]["verify"]["problems"], 0);
     // The same command resumes with the same recording; another one does not.
-    let again = run(folder.path(), COMMAND);
+    let again = run(folder.path(), COMMAND_ARGS);
     assert_eq!(code(&again), 0, "{}", stderr(&again));
     assert!(stderr(&again).contains("is already recorded"), "{}", stderr(&again));
     let other = run(folder.path(), "command --set command=ls --fs ext4 --out out");
@@ -52,7 +53,7 @@ fn a_recording_of_several_processes_is_replayed_bit_identically() {
     let Some(folder) = lab() else { return };
     record(folder.path(), SCRIPT);
     for out in ["one", "two"] {
-        let output = run(folder.path(), &format!("{WORDS} --out {out}"));
+        let output = run(folder.path(), &format!("{REPLAY_ARGS} --out {out}"));
         assert_eq!(code(&output), 0, "{}", stderr(&output));
     }
     assert_eq!(measured(&folder.path().join("one")), measured(&folder.path().join("two")));
@@ -61,7 +62,7 @@ fn a_recording_of_several_processes_is_replayed_bit_identically() {
     assert!(notes.contains("every replayed call had the recorded result"), "{notes}");
 }
 
-/// A script with acknowledged work: one process syncs and renames files one by one, another one syncs nothing and
+/// A script with acknowledged work: one process syncs and renames files one by one, the other syncs nothing and
 /// renames a directory.
 const SYNCED: &str = "mkdir a b; \
     (for n in 1 2 3 4 5 6 7 8; do dd if=old/$n of=a/t bs=64k conv=fsync 2>/dev/null; mv a/t a/$n; sync a; done) & \
@@ -78,16 +79,16 @@ fn violations(row: &Value) -> u64 {
 }
 
 #[test]
-fn power_cuts_of_a_recording_lose_synced_data_only_without_barriers() {
+fn power_cuts_during_a_replay_lose_synced_data_only_without_barriers() {
     let Some(folder) = lab() else { return };
     record(folder.path(), SYNCED);
     let cuts = if full() { 100 } else { 5 };
     let more = if full() { "--fs xfs --fs btrfs" } else { "" };
-    let words = format!(
+    let args = format!(
         "crash replay --set trace=it.trace --fs ext4 --fs 'off=ext4 @ barrier=0' {more} --cuts {cuts} --out out \
          --format json"
     );
-    let output = fsdyno(ours(), folder.path(), &words).output().unwrap();
+    let output = fsdyno(ours(), folder.path(), &args).output().unwrap();
     assert_eq!(code(&output), 1, "{}", stderr(&output));
     for row in serde_json::from_str::<Vec<Value>>(&stdout(&output)).unwrap() {
         assert_eq!(row["tried"].as_array().unwrap().len(), cuts);
@@ -99,24 +100,25 @@ fn power_cuts_of_a_recording_lose_synced_data_only_without_barriers() {
             row["tried"]
         );
     }
-    // A finding's file has the path of the recording, and is repeated with it.
+    // A finding's file contains the path of the recording, from which the finding is reproduced.
     let findings = folder.path().join("out/findings").read_dir().unwrap().map(Result::unwrap);
-    let finding = findings.map(|it| it.path()).find(|it| it.display().to_string().contains("off"));
+    let finding =
+        findings.map(|entry| entry.path()).find(|path| path.display().to_string().contains("off"));
     let reported = crate::crash::repeated(folder.path(), &finding.unwrap());
     assert!(reported.contains("the finding is reproduced"), "{reported}");
 }
 
 #[test]
-fn power_cuts_of_sqlite_lose_no_transaction_of_its_log_with_barriers() {
+fn with_barriers_sqlite_loses_no_committed_transaction_of_its_log_in_a_power_cut() {
     if !full() {
         return skipped("FSDYNO_TEST=full runs it");
     }
     let Some(folder) = lab() else { return };
     let trace = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/traces/sqlite-wal.trace");
-    let words = format!(
+    let args = format!(
         "crash replay --set trace={trace} --fs ext4 --fs 'off=ext4 @ barrier=0' --cuts 24 --out out --format json"
     );
-    let output = fsdyno(ours(), folder.path(), &words).output().unwrap();
+    let output = fsdyno(ours(), folder.path(), &args).output().unwrap();
     assert_eq!(code(&output), 1, "{}", stderr(&output));
     let rows = serde_json::from_str::<Vec<Value>>(&stdout(&output)).unwrap();
     assert!(violations(&rows[0]) == 0 && violations(&rows[1]) > 0, "{rows:?}");

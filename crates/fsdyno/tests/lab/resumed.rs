@@ -11,11 +11,11 @@ use crate::common::{PROGRAM, can_run_the_lab, full};
 use fsdyno_record::seed::{SplitMix64, stream};
 
 /// Starts `fsdyno run`; `~` stands for a blank within a word.
-fn start(folder: &Path, words: &str, out: &str) -> Child {
+fn start(folder: &Path, args: &str, out: &str) -> Child {
     Command::new(PROGRAM)
         .current_dir(folder)
         .args(["run"])
-        .args(words.split_whitespace().map(|word| word.replace('~', " ")))
+        .args(args.split_whitespace().map(|word| word.replace('~', " ")))
         .args(["--out", out])
         .env("XDG_CACHE_HOME", fsdyno_lab::Cache::of_user().unwrap().path().parent().unwrap())
         .stdin(Stdio::null())
@@ -25,9 +25,9 @@ fn start(folder: &Path, words: &str, out: &str) -> Child {
         .unwrap()
 }
 
-fn to_the_end(folder: &Path, words: &str, out: &str) -> Duration {
+fn to_the_end(folder: &Path, args: &str, out: &str) -> Duration {
     let begin = Instant::now();
-    let output = start(folder, words, out).wait_with_output().unwrap();
+    let output = start(folder, args, out).wait_with_output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     begin.elapsed()
 }
@@ -46,9 +46,9 @@ fn series(folder: &Path, out: &str) -> Vec<String> {
 }
 
 /// Starts a run `kills` times and kills it each time within a number of milliseconds.
-fn kill(folder: &Path, words: &str, out: &str, kills: u32, most: u64, random: &mut SplitMix64) {
+fn kill(folder: &Path, args: &str, out: &str, kills: u32, most: u64, random: &mut SplitMix64) {
     for _ in 0..kills {
-        let mut child = start(folder, words, out);
+        let mut child = start(folder, args, out);
         std::thread::sleep(Duration::from_millis(random.below(most)));
         child.kill().unwrap();
         child.wait().unwrap();
@@ -56,18 +56,18 @@ fn kill(folder: &Path, words: &str, out: &str, kills: u32, most: u64, random: &m
 }
 
 /// Runs once uninterrupted and once with a number of kills, each within about the time of a trial.
-fn compare(words: &str, trials: u32, kills: u32, random: &mut SplitMix64) {
+fn compare(args: &str, trials: u32, kills: u32, random: &mut SplitMix64) {
     let folder = tempfile::tempdir().unwrap();
-    let took = to_the_end(folder.path(), words, "uninterrupted");
+    let took = to_the_end(folder.path(), args, "uninterrupted");
     // On a host of any speed, some kills come before the first stored trial and some after it.
     let most = (took.as_millis() as u64 * 2 / u64::from(trials)).max(1);
-    kill(folder.path(), words, "killed", kills, most, random);
-    to_the_end(folder.path(), words, "killed");
+    kill(folder.path(), args, "killed", kills, most, random);
+    to_the_end(folder.path(), args, "killed");
     let [mut uninterrupted, mut killed] =
         ["uninterrupted", "killed"].map(|out| lines(folder.path(), out));
     let [mut uninterrupted_series, mut killed_series] =
         ["uninterrupted", "killed"].map(|out| series(folder.path(), out));
-    if words.contains("--jobs") {
+    if args.contains("--jobs") {
         // Two trials at the same time end in any order.
         for stored in
             [&mut uninterrupted, &mut killed, &mut uninterrupted_series, &mut killed_series]
@@ -92,13 +92,12 @@ fn a_killed_and_resumed_run_stores_the_same_bytes_in_the_same_order() {
     }
     let mut random = stream(1, "resumed");
     // The file systems are of one kind, so that only one snapshot is made.
-    let words = "dirops --fs ext4 --fs bare=ext4~-O~^has_journal --disk instant --set files=300 \
+    let args = "dirops --fs ext4 --fs bare=ext4~-O~^has_journal --disk instant --set files=300 \
                  --boot snapshot --repeat 2";
-    compare(words, 4, 3, &mut random);
+    compare(args, 4, 3, &mut random);
     if full() {
-        let words =
-            "dirops tarball --fs ext4 --fs btrfs --disk hdd-7200 --set files=300 --repeat 2";
-        compare(words, 8, 8, &mut random);
+        let args = "dirops tarball --fs ext4 --fs btrfs --disk hdd-7200 --set files=300 --repeat 2";
+        compare(args, 8, 8, &mut random);
     }
 }
 
@@ -108,15 +107,15 @@ fn killed_shards_and_concurrent_trials_store_the_same_bytes() {
         return eprintln!("skipped: a long test in the lab (make test-full)");
     }
     let mut random = stream(2, "resumed");
-    let words = "dirops --fs ext4 --fs xfs --disk hdd-7200 --set files=100 --size 1G --repeat 3";
-    compare(&format!("{words} --jobs 2"), 6, 6, &mut random);
+    let args = "dirops --fs ext4 --fs xfs --disk hdd-7200 --set files=100 --size 1G --repeat 3";
+    compare(&format!("{args} --jobs 2"), 6, 6, &mut random);
     let folder = tempfile::tempdir().unwrap();
-    let took = to_the_end(folder.path(), words, "uninterrupted");
+    let took = to_the_end(folder.path(), args, "uninterrupted");
     let most = (took.as_millis() as u64 / 3).max(1);
     for share in ["1/2", "2/2"] {
-        let (words, out) = (format!("{words} --shard {share}"), share.replace('/', "-"));
-        kill(folder.path(), &words, &out, 4, most, &mut random);
-        to_the_end(folder.path(), &words, &out);
+        let (args, out) = (format!("{args} --shard {share}"), share.replace('/', "-"));
+        kill(folder.path(), &args, &out, 4, most, &mut random);
+        to_the_end(folder.path(), &args, &out);
     }
     let merged = Command::new(PROGRAM)
         .current_dir(folder.path())

@@ -10,8 +10,8 @@ use crate::common::{full, stderr};
 use serde_json::Value;
 
 /// Runs `fsdyno why` with `--format json` and returns its objects, one for each row of the result.
-fn why(folder: &Path, words: &str) -> Vec<Value> {
-    let output = fsdyno(ours(), folder, &format!("why {words} --format json")).output().unwrap();
+fn why(folder: &Path, args: &str) -> Vec<Value> {
+    let output = fsdyno(ours(), folder, &format!("why {args} --format json")).output().unwrap();
     assert!(output.status.success(), "{}", stderr(&output));
     let rows = serde_json::Deserializer::from_slice(&output.stdout).into_iter::<Value>();
     rows.collect::<Result<_, _>>().unwrap()
@@ -70,9 +70,9 @@ fn check(it: &Value, trial: &Value) {
     }
 }
 
-fn all(words: &str) {
+fn all(args: &str) {
     let Some(folder) = lab() else { return };
-    let output = run(folder.path(), &format!("{words} --out first"));
+    let output = run(folder.path(), &format!("{args} --out first"));
     assert!(output.status.success(), "{}", stderr(&output));
     let first = trials(&folder.path().join("first"));
     let rows = why(folder.path(), "first --out pictures");
@@ -197,8 +197,8 @@ fn a_trial_on_a_users_own_kernel_is_explained_with_that_kernel() {
     }
     let Some(folder) = lab() else { return };
     let kernels = ["mine", "ours"].map(|suffix| own_kernel(folder.path(), suffix));
-    let words = format!("dirops --set files=100 --fs ext2 --kernel '{}' --out first", kernels[0]);
-    let output = run(folder.path(), &words);
+    let args = format!("dirops --set files=100 --fs ext2 --kernel '{}' --out first", kernels[0]);
+    let output = run(folder.path(), &args);
     assert!(output.status.success(), "{}", stderr(&output));
     let first = trials(&folder.path().join("first"));
     assert!(
@@ -206,8 +206,8 @@ fn a_trial_on_a_users_own_kernel_is_explained_with_that_kernel() {
         "{first:?}"
     );
     // Another kernel is refused before any is searched for.
-    let words = format!("why first --kernel '{}'", kernels[1]);
-    let output = fsdyno(ours(), folder.path(), &words).output().unwrap();
+    let args = format!("why first --kernel '{}'", kernels[1]);
+    let output = fsdyno(ours(), folder.path(), &args).output().unwrap();
     let message = stderr(&output);
     assert!(
         common::code(&output) == 2 && message.contains("none of the trials ran on it"),
@@ -226,14 +226,14 @@ fn results_that_cannot_be_explained_are_refused_before_any_work() {
     std::fs::create_dir(&directory).unwrap();
     let output = common::run(folder.path(), "run dirops --set files=10 --on data --out r");
     assert!(output.status.success(), "{}", stderr(&output));
-    for (words, expected) in [
+    for (args, expected) in [
         ("why r", "did not run in the lab"),
         ("why r --fs exta", "has no configuration 'exta'"),
         ("why nowhere", "failed to find the result"),
         ("why r --against-fs ext4", "--against"),
     ] {
-        let output = common::run(folder.path(), words);
-        assert_eq!(common::code(&output), 2, "{words}: {}", stderr(&output));
-        assert!(stderr(&output).contains(expected), "{words}: {}", stderr(&output));
+        let output = common::run(folder.path(), args);
+        assert_eq!(common::code(&output), 2, "{args}: {}", stderr(&output));
+        assert!(stderr(&output).contains(expected), "{args}: {}", stderr(&output));
     }
 }

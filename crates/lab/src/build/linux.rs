@@ -11,9 +11,9 @@ use crate::error::LabError;
 ///
 /// # Errors
 /// A file that differs from Linux 5.10 at the location of a change.
-pub(super) fn change(build: &Build<'_>, tree: &Path) -> Result<(), LabError> {
-    change_writeback(build, tree)?;
-    for (file, old, new) in CHANGES {
+pub(super) fn patch_tree(build: &Build<'_>, tree: &Path) -> Result<(), LabError> {
+    patch_writeback(build, tree)?;
+    for (file, old, new) in REPLACEMENTS {
         replace_once(build, &tree.join(file), old, new)?;
     }
     for (file, text) in ADDITIONS {
@@ -25,8 +25,8 @@ pub(super) fn change(build: &Build<'_>, tree: &Path) -> Result<(), LabError> {
     Ok(())
 }
 
-/// The changes: file, text to replace, and its replacement.
-const CHANGES: &[(&str, &str, &str)] = &[
+/// The replacements: file, text to replace, and new text.
+const REPLACEMENTS: &[(&str, &str, &str)] = &[
     (
         "include/linux/fs.h",
         "struct super_operations {\n",
@@ -70,8 +70,8 @@ ssize_t new_sync_read(struct file *filp, char __user *buf, size_t len, loff_t *p
 loff_t default_llseek_unlocked(struct file *file, loff_t offset, int whence);
 ";
 
-/// Lines for Reiser4's Makefile, for that header and for callbacks of list_sort(), whose arguments became const in
-/// the course of 5.10.
+/// Lines for Reiser4's Makefile: include [`HEADER`], and accept callbacks of list_sort() without the const that its
+/// arguments got in the course of 5.10.
 pub(super) const FLAGS: &str = "\n\
     ccflags-y += -include $(srctree)/fs/reiser4/fsdyno.h -Wno-error=incompatible-pointer-types\n";
 
@@ -118,16 +118,17 @@ const ADDITIONS: &[(&str, &str)] = &[
     ),
 ];
 
-/// The head of a function for the loop over a superblock's dirty inodes, so that file systems can call it.
-const LOOP: &str = "\
+/// The opening lines of the function to which the loop over a superblock's dirty inodes is moved, so that file systems
+/// can call the loop.
+const GENERIC_WRITEBACK_HEAD: &str = "\
 long generic_writeback_sb_inodes(struct super_block *sb, struct bdi_writeback *wb,
 \t\t\t\t struct writeback_control *wbc,
 \t\t\t\t struct wb_writeback_work *work, bool flush_all)
 {
 ";
 
-/// The text after that loop: the function that skips a superblock's inodes, and the head of the function that leaves
-/// the loop to the file system.
+/// The text inserted after the loop: the function that skips a superblock's inodes, and the opening lines of the
+/// function that lets the file system replace the loop.
 const SKIP: &str = "
 void writeback_skip_sb_inodes(struct super_block *sb, struct bdi_writeback *wb)
 {
@@ -145,14 +146,16 @@ static long writeback_sb_inodes(struct super_block *sb, struct bdi_writeback *wb
 {
 ";
 
-const CHOICE: &str = "
+/// The end of that function: the call of the file system's loop, or of the generic one.
+const DISPATCH_TAIL: &str = "
 \tif (sb->s_op->writeback_inodes)
 \t\treturn sb->s_op->writeback_inodes(sb, wb, &wbc, work, false);
 \treturn generic_writeback_sb_inodes(sb, wb, &wbc, work, false);
 }
 ";
 
-const DECLARED: &str = "
+/// The declarations of the new functions, for include/linux/writeback.h.
+const DECLARATIONS: &str = "
 long generic_writeback_sb_inodes(struct super_block *sb, struct bdi_writeback *wb,
 \t\t\t\t struct writeback_control *wbc,
 \t\t\t\t struct wb_writeback_work *work, bool flush_all);
@@ -160,23 +163,23 @@ void writeback_skip_sb_inodes(struct super_block *sb, struct bdi_writeback *wb);
 ";
 
 /// Turns the loop in fs-writeback.c into a separate function that receives the control block from its caller, and moves
-/// the declaration of a work item into the header.
-fn change_writeback(build: &Build<'_>, tree: &Path) -> Result<(), LabError> {
+/// the definition of `struct wb_writeback_work` into the header.
+fn patch_writeback(build: &Build<'_>, tree: &Path) -> Result<(), LabError> {
     let path = tree.join("fs/fs-writeback.c");
     let text = fs::read_to_string(&path).map_err(LabError::io("read", &path))?;
     let (text, work) = split_writeback(&text).ok_or_else(|| {
         build.failed(format!(
-            "{} is not as in Linux 5.10; its version is not supported",
+            "{} differs from Linux 5.10; this kernel version is not supported",
             path.display()
         ))
     })?;
     fs::write(&path, text).map_err(LabError::io("write", &path))?;
     let first = "void writeback_inodes_sb(struct super_block *, enum wb_reason reason);\n";
     let header = tree.join("include/linux/writeback.h");
-    replace_once(build, &header, first, &format!("{work}{DECLARED}{first}"))
+    replace_once(build, &header, first, &format!("{work}{DECLARATIONS}{first}"))
 }
 
-/// Returns the changed fs-writeback.c and the declaration for the header.
+/// Returns the changed fs-writeback.c and the definition for the header.
 fn split_writeback(text: &str) -> Option<(String, String)> {
     let start = text.find("struct wb_writeback_work {")?;
     let end = start + text[start..].find("};\n")? + 3;
@@ -196,8 +199,11 @@ fn split_writeback(text: &str) -> Option<(String, String)> {
         .replace("&wbc", "wbc")
         .replace(bail_out, "\t\tif (total_wrote && !flush_all) {");
     let control = &text[control..body];
-    let changed =
-        format!("{}{LOOP}{body_text}{SKIP}{control}{CHOICE}{}", &text[..head], &text[end..]);
+    let changed = format!(
+        "{}{GENERIC_WRITEBACK_HEAD}{body_text}{SKIP}{control}{DISPATCH_TAIL}{}",
+        &text[..head],
+        &text[end..]
+    );
     Some((changed, work))
 }
 

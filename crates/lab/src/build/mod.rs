@@ -56,22 +56,22 @@ const FIXED: &[(&str, &str)] = &[
 /// Returns the arguments that run a command in a PID namespace, whose processes all end with unshare(1), and in the
 /// additional namespaces `more`. A user other than root also needs a user namespace, with the mapping `user`.
 fn in_namespaces(more: &[&'static str], user: &'static str) -> Vec<&'static str> {
-    let mut words = vec!["unshare", "--pid", "--fork", "--kill-child"];
-    words.extend(more);
+    let mut args = vec!["unshare", "--pid", "--fork", "--kill-child"];
+    args.extend(more);
     if !rustix::process::geteuid().is_root() {
-        words.extend(["--user", user]);
+        args.extend(["--user", user]);
     }
-    words
+    args
 }
 
 /// Returns the reason why this user cannot run a command, if there is one.
-fn problem_of(words: &[&str]) -> Option<String> {
-    let mut command = Command::new(words[0]);
-    command.args(&words[1..]).env("LC_ALL", "C").stdin(Stdio::null());
+fn problem_of(args: &[&str]) -> Option<String> {
+    let mut command = Command::new(args[0]);
+    command.args(&args[1..]).env("LC_ALL", "C").stdin(Stdio::null());
     match command.output() {
         Ok(output) if output.status.success() => None,
         Ok(output) => Some(apt::last_line(&output.stderr)),
-        Err(error) => Some(format!("{}: {error}", words[0])),
+        Err(error) => Some(format!("{}: {error}", args[0])),
     }
 }
 
@@ -149,28 +149,28 @@ impl<'a> Build<'a> {
     }
 
     /// Announces the next step.
-    fn step(&self, words: &str) {
-        (self.say)(&format!("{}: {words}", self.what));
+    fn step(&self, step: &str) {
+        (self.say)(&format!("{}: {step}", self.what));
     }
 
     /// Runs one command of the build in a folder, at low priority. All its processes are killed if this process ends.
-    fn run(&self, words: &[&str], folder: &Path) -> Result<(), LabError> {
+    fn run(&self, args: &[&str], folder: &Path) -> Result<(), LabError> {
         let mut prefix = in_namespaces(&[], "--map-current-user");
         // Where this user may not create namespaces, only the command itself is killed, not its children.
         if problem_of(&[&prefix[..], &["true"]].concat()).is_some() {
             prefix.clear();
         }
-        self.run_plainly(&[&prefix[..], words].concat(), folder)
+        self.run_plainly(&[&prefix[..], args].concat(), folder)
     }
 
     /// Runs a command as [`Build::run`] does, but without a PID namespace. Of the user's environment, which could
     /// change the output, the command receives only PATH.
-    fn run_plainly(&self, words: &[&str], folder: &Path) -> Result<(), LabError> {
+    fn run_plainly(&self, args: &[&str], folder: &Path) -> Result<(), LabError> {
         let mut command = Command::new("sh");
         command
             .args(["-c", "exec >>\"$0\" 2>&1; exec nice -n 10 \"$@\""])
             .arg(&self.log)
-            .args(words);
+            .args(args);
         command.current_dir(folder).env_clear().envs(FIXED.iter().copied());
         command.envs(env::var_os("PATH").map(|path| ("PATH", path)));
         let failed = |error: io::Error| self.failed(error.to_string());
@@ -282,8 +282,8 @@ mod tests {
         assert_eq!(build.progress(), "0.0 min");
         build.run(&["sh", "-c", "echo '  CC a.o'; echo one"], &build.folder).unwrap();
         assert_eq!(build.progress(), "0.0 min, 1 files compiled");
-        let words = "echo a.c:3: error: no such member; echo make: stop; exit 2";
-        let error = build.run(&["sh", "-c", words], &build.folder).unwrap_err();
+        let script = "echo a.c:3: error: no such member; echo make: stop; exit 2";
+        let error = build.run(&["sh", "-c", script], &build.folder).unwrap_err();
         let text = error.to_string();
         assert!(text.contains("build thing: a.c:3: error: no such member / make: stop"), "{text}");
         assert!(error.hint().unwrap().contains("thing.log"), "{:?}", error.hint());

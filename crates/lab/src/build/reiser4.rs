@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use fsdyno_record::canonical::sha256_hex;
 use tempfile::TempDir;
 
-use super::source::{self, Source, wrong};
+use super::source::{self, Source, invalid_source};
 use super::{Build, BuildOptions, BuildResult, Need, check_needs, linux, store_kernel};
 use crate::cache::Cache;
 use crate::config;
@@ -99,21 +99,24 @@ pub fn reiser4(
 /// Checks that a source is the port of Reiser4 to Linux 5.10.
 fn check_reiser4(source: &Source, path: &Path) -> Result<(), LabError> {
     let needed = |name: &str| {
-        let missing = || wrong(path, format!("it has no {name}; {COMMIT}"));
+        let missing = || invalid_source(path, format!("it has no {name}; {COMMIT}"));
         source.text(name)?.ok_or_else(missing)
     };
     needed("super_ops.c")?;
     needed("Kconfig")?;
     if source.text("volume_ops.c")?.is_some() {
-        return Err(wrong(path, format!("it is Reiser5 (format 4.1 with volumes); {COMMIT}")));
+        return Err(invalid_source(
+            path,
+            format!("it is Reiser5 (format 4.1 with volumes); {COMMIT}"),
+        ));
     }
     // This field replaced a task flag that Linux 5.10 removed.
     if !needed("context.h")?.contains("flush_bd_task") {
-        return Err(wrong(path, format!("it is for a Linux older than 5.10; {COMMIT}")));
+        return Err(invalid_source(path, format!("it is for a Linux older than 5.10; {COMMIT}")));
     }
     // These methods have had this argument since Linux 5.12.
     match needed("plugin/inode_ops.c")?.contains("user_namespace") {
-        true => Err(wrong(path, format!("it is for Linux 5.12 or newer; {COMMIT}"))),
+        true => Err(invalid_source(path, format!("it is for Linux 5.12 or newer; {COMMIT}"))),
         false => Ok(()),
     }
 }
@@ -122,9 +125,9 @@ fn check_reiser4(source: &Source, path: &Path) -> Result<(), LabError> {
 fn check_linux(source: &Source, path: &Path) -> Result<(), LabError> {
     let version = version(&source.text("Makefile")?.unwrap_or_default());
     match version.as_str() {
-        "" => Err(wrong(path, "it is not the source of Linux")),
+        "" => Err(invalid_source(path, "it is not the source of Linux")),
         version if version.starts_with(SERIES) => Ok(()),
-        other => Err(wrong(
+        other => Err(invalid_source(
             path,
             format!("it is Linux {other}; Reiser4 and its changes to Linux are for 5.10"),
         )),
@@ -145,7 +148,7 @@ fn prepare(build: &Build<'_>, tree: &Path, place: &Path) -> Result<String, LabEr
     // A source that was built before contains generated files.
     build.run(&["make", "mrproper"], tree)?;
     let linux = source::hash(tree)?;
-    linux::change(build, tree)?;
+    linux::patch_tree(build, tree)?;
     let header = place.join("fsdyno.h");
     fs::write(&header, linux::HEADER).map_err(LabError::io("write", &header))?;
     let makefile = place.join("Makefile");
@@ -193,7 +196,7 @@ fn install(
     Ok(release)
 }
 
-/// Returns the version in Linux's Makefile; empty if there is none.
+/// Returns the version in Linux's Makefile, or empty if there is none.
 fn version(makefile: &str) -> String {
     let part = |name: &str| {
         let line = makefile.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(" ="));

@@ -139,7 +139,7 @@ impl Root {
         &self,
         build: &Build<'_>,
         place: &str,
-        words: &[&str],
+        args: &[&str],
     ) -> Result<(), LabError> {
         let folder = self.folder.display().to_string();
         let fixed: Vec<String> =
@@ -147,7 +147,7 @@ impl Root {
         let mut command = in_root_namespaces();
         command.extend(["sh", "-c", SCRIPT, "sh", &folder, place, SEARCH_PATH]);
         command.extend(fixed.iter().map(String::as_str));
-        command.extend(words);
+        command.extend(args);
         build.run_plainly(&command, &build.folder)
     }
 }
@@ -159,9 +159,9 @@ fn in_root_namespaces() -> Vec<&'static str> {
 
 /// Returns the reason why this user can run nothing in a root, if there is one.
 pub(super) fn problem() -> Option<String> {
-    let mut words = in_root_namespaces();
-    words.extend(["mount", "-t", "tmpfs", "tmpfs", "/mnt"]);
-    problem_of(&words)
+    let mut args = in_root_namespaces();
+    args.extend(["mount", "-t", "tmpfs", "tmpfs", "/mnt"]);
+    problem_of(&args)
 }
 
 /// Reports whether the rest of a name is a version: `-2.4.4`.

@@ -24,14 +24,15 @@ pub enum Source {
 }
 
 /// Returns an error about a source.
-pub fn wrong(source: &Path, why: impl Into<String>) -> LabError {
+pub fn invalid_source(source: &Path, why: impl Into<String>) -> LabError {
     LabError::WrongSource { what: source.display().to_string(), why: why.into() }
 }
 
 impl Source {
     /// Opens a source, which must exist.
     pub fn open(path: &Path) -> Result<Source, LabError> {
-        let absolute = fs::canonicalize(path).map_err(|error| wrong(path, error.to_string()))?;
+        let absolute =
+            fs::canonicalize(path).map_err(|error| invalid_source(path, error.to_string()))?;
         match absolute.is_dir() {
             true => Ok(Source::Folder(absolute)),
             false => Ok(Source::Archive(absolute)),
@@ -54,7 +55,10 @@ impl Source {
         let is_absent = is_tar && message.contains("Not found in archive");
         if !output.status.success() && !is_absent {
             let message = message.lines().next().unwrap_or_default().to_string();
-            return Err(wrong(file, format!("it is neither a folder nor a tar file ({message})")));
+            return Err(invalid_source(
+                file,
+                format!("it is neither a folder nor a tar file ({message})"),
+            ));
         }
         let text = String::from_utf8_lossy(&output.stdout).into_owned();
         Ok(output.status.success().then_some(text))
@@ -77,11 +81,11 @@ impl Source {
 fn copy_folder(build: &Build<'_>, folder: &Path, to: &Path) -> Result<(), LabError> {
     let packed = build.folder.join("source.tar");
     let (file, from) = (packed.display().to_string(), folder.display().to_string());
-    let mut words = vec!["tar".to_string(), "cf".into(), file.clone()];
-    words.extend(NOT_SOURCE.iter().map(|name| format!("--exclude={name}")));
-    words.extend(["-C".to_string(), from, ".".into()]);
-    let words: Vec<&str> = words.iter().map(String::as_str).collect();
-    build.run(&words, to)?;
+    let mut args = vec!["tar".to_string(), "cf".into(), file.clone()];
+    args.extend(NOT_SOURCE.iter().map(|name| format!("--exclude={name}")));
+    args.extend(["-C".to_string(), from, ".".into()]);
+    let args: Vec<&str> = args.iter().map(String::as_str).collect();
+    build.run(&args, to)?;
     build.run(&["tar", "xf", &file, "--no-same-owner"], to)?;
     fs::remove_file(&packed).map_err(LabError::io("remove", &packed))
 }
@@ -144,8 +148,8 @@ mod tests {
         let options = BuildOptions { jobs: 1, keep: false };
         let build = Build::begin("thing", options, &cache, &|_| ()).unwrap();
         let archive = folder.path().join("tree.tar");
-        let words = ["tar", "cf", archive.to_str().unwrap(), "--exclude=.git", "tree"];
-        build.run(&words, folder.path()).unwrap();
+        let args = ["tar", "cf", archive.to_str().unwrap(), "--exclude=.git", "tree"];
+        build.run(&args, folder.path()).unwrap();
         let mut hashes = Vec::new();
         for (index, path) in [&tree, &archive].into_iter().enumerate() {
             let source = Source::open(path).unwrap();

@@ -50,7 +50,7 @@ struct Run<'a> {
     disks: Vec<File>,
     log: Option<File>,
     console: File,
-    /// The profile; none in a run that is not profiled.
+    /// The profile, or `None` in a run that is not profiled.
     profile: Option<Profile>,
     /// The socket of QEMU's control protocol, until it is connected.
     socket: Option<UnixStream>,
@@ -385,7 +385,7 @@ impl<'a> Run<'a> {
         let how = match (ended.status.signal(), ended.status.code()) {
             (Some(signal), _) => format!("was killed by signal {signal}"),
             (None, Some(0)) => "ended, as when a guest powers off,".into(),
-            (None, code) => format!("ended with status {}", code.unwrap_or_default()),
+            (None, code) => format!("exited with status {}", code.unwrap_or_default()),
         };
         let powered_off = ended.status.success();
         RunError::Died { how, powered_off, console }

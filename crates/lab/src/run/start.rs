@@ -35,12 +35,12 @@ pub struct BootConfig<'a> {
     /// The guest's CPU.
     pub cpu: &'a CpuPlan,
     /// Additional arguments on the kernel's command line.
-    pub more_words: &'a str,
+    pub extra_parameters: &'a str,
 }
 
 impl BootConfig<'_> {
     pub(super) fn check_unchanged(&self) -> Result<(), RunError> {
-        match self.files.iter().find(|file| !file.is_same()) {
+        match self.files.iter().find(|file| !file.is_unchanged()) {
             Some(file) => Err(RunError::Replaced { path: file.path.clone() }),
             None => Ok(()),
         }
@@ -125,7 +125,7 @@ impl<'a> Run<'a> {
         job: &[u8],
         code: Option<&Code>,
     ) -> Result<Run<'a>, RunError> {
-        let BootConfig { program, cpu, more_words, .. } = config;
+        let BootConfig { program, cpu, extra_parameters, .. } = config;
         config.check_unchanged()?;
         let memory = Memory::new(machine, job)?;
         if on_stop != OnStop::Restore {
@@ -135,7 +135,9 @@ impl<'a> Run<'a> {
         let (socket, theirs) = pair.map_err(host("create a socket for QEMU"))?.unzip();
         let files = memory.named(&config, machine, theirs.as_ref())?;
         let mut command = Command::new(program);
-        command.args(qemu::arguments(cpu, more_words, machine, on_stop, &files)).env("LC_ALL", "C");
+        command
+            .args(qemu::arguments(cpu, extra_parameters, machine, on_stop, &files))
+            .env("LC_ALL", "C");
         let mut inherited = memory.inherited(&config, machine, theirs.as_ref());
         let guard = Guard::new().map_err(host("get memory for the clock guard"))?;
         // A guest that boots to be saved is not measured, and its clock must stop with it. With the guard, the main
@@ -155,7 +157,7 @@ impl<'a> Run<'a> {
         let plugin = processor.map(Plugin::new).transpose();
         let plugin = plugin.map_err(host("get memory for the processor model"))?;
         if let Some(plugin) = &plugin {
-            command.args(["-plugin", &plugin.argument()]);
+            command.args(["-plugin", &plugin.qemu_option()]);
             inherited.push(plugin.file());
         }
         let process =

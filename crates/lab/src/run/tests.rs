@@ -11,7 +11,7 @@ use crate::probe::HashedFile;
 /// Runs a shell script instead of QEMU, with one small disk.
 fn run_script(
     script: &str,
-    stall: Duration,
+    stall_timeout: Duration,
     watch: &mut dyn FnMut(&Progress) -> Watch,
 ) -> RunError {
     let folder = tempfile::tempdir().unwrap();
@@ -26,32 +26,33 @@ fn run_script(
         input: None,
         log: None,
         workdir: folder.path().to_path_buf(),
-        stall,
+        stall: stall_timeout,
         deadline: Duration::from_secs(60),
     };
     let empty = memory_file(c"test").unwrap();
     let (kernel, initramfs, cpu) = (&empty, &empty, &CpuPlan::default());
     let (files, _) = HashedFile::read(&program).unwrap();
     let files = &[files];
-    let config = BootConfig { program: &program, kernel, initramfs, files, cpu, more_words: "" };
+    let config =
+        BootConfig { program: &program, kernel, initramfs, files, cpu, extra_parameters: "" };
     let error = run(config, &machine, None, b"{}", watch).unwrap_err();
-    let left: Vec<_> = fs::read_dir(folder.path()).unwrap().collect();
-    assert_eq!(left.len(), 1, "a run left files behind: {left:?}");
+    let leftovers: Vec<_> = fs::read_dir(folder.path()).unwrap().collect();
+    assert_eq!(leftovers.len(), 1, "a run left files behind: {leftovers:?}");
     error
 }
 
 const LONG: Duration = Duration::from_secs(60);
 
-fn go_on(_: &Progress) -> Watch {
+fn keep_running(_: &Progress) -> Watch {
     Watch::GoOn
 }
 
 #[test]
 fn the_error_of_a_failed_qemu_has_its_message() {
-    let error = run_script("echo qemu: no such machine >&2; exit 1", LONG, &mut go_on);
+    let error = run_script("echo qemu: no such machine >&2; exit 1", LONG, &mut keep_running);
     let text = error.to_string();
     assert!(
-        text.starts_with("run the guest: QEMU ended with status 1 before the report"),
+        text.starts_with("run the guest: QEMU exited with status 1 before the report"),
         "{text}"
     );
     assert!(text.ends_with("qemu: no such machine"), "{text}");
@@ -59,7 +60,7 @@ fn the_error_of_a_failed_qemu_has_its_message() {
 
 #[test]
 fn the_error_of_a_killed_qemu_has_its_signal() {
-    let error = run_script("kill -KILL $$", LONG, &mut go_on);
+    let error = run_script("kill -KILL $$", LONG, &mut keep_running);
     assert!(
         matches!(&error, RunError::Died { how, .. } if how == "was killed by signal 9"),
         "{error}"
@@ -68,14 +69,14 @@ fn the_error_of_a_killed_qemu_has_its_signal() {
 
 #[test]
 fn a_bus_error_means_that_the_folder_of_the_disks_is_full() {
-    let error = run_script("kill -BUS $$", LONG, &mut go_on);
+    let error = run_script("kill -BUS $$", LONG, &mut keep_running);
     assert!(matches!(error, RunError::OutOfSpace { .. }), "{error}");
     assert!(error.hint().is_some());
 }
 
 #[test]
 fn a_guest_without_a_sign_of_life_has_stalled() {
-    let error = run_script("exec sleep 1000", Duration::from_millis(50), &mut go_on);
+    let error = run_script("exec sleep 1000", Duration::from_millis(50), &mut keep_running);
     assert!(matches!(error, RunError::Stalled { .. }), "{error}");
 }
 
@@ -91,18 +92,18 @@ fn a_watcher_can_stop_a_guest() {
 }
 
 #[test]
-fn a_panic_on_the_console_is_a_panic() {
-    // The console's file is among the arguments, as for QEMU.
+fn a_kernel_panic_on_the_console_is_reported() {
+    // The script gets QEMU's arguments; one of them has the path of the console's file.
     let script = "for a in \"$@\"; do case $a in file,id=console,path=*) \
                   echo 'Kernel panic - not syncing: Oops' > ${a#*path=};; esac; done";
-    let error = run_script(script, LONG, &mut go_on);
+    let error = run_script(script, LONG, &mut keep_running);
     assert!(matches!(error, RunError::Panicked { .. }), "{error}");
     assert_eq!(error.console(), ["Kernel panic - not syncing: Oops"]);
 }
 
 #[test]
 fn a_guest_that_powers_off_without_a_report_has_died() {
-    let error = run_script("", LONG, &mut go_on);
+    let error = run_script("", LONG, &mut keep_running);
     assert!(
         matches!(&error, RunError::Died { how, .. } if how.starts_with("ended, as")),
         "{error}"
@@ -115,7 +116,7 @@ fn a_program_that_was_replaced_since_it_was_hashed_is_not_run() {
     let program = folder.path().join("qemu");
     fs::write(&program, "#!/bin/sh\n").unwrap();
     let (seen, bytes) = HashedFile::read(&program).unwrap();
-    assert!(seen.is_same() && bytes == b"#!/bin/sh\n");
+    assert!(seen.is_unchanged() && bytes == b"#!/bin/sh\n");
     // A package manager replaces it by renaming another file over it.
     let new = folder.path().join("new");
     fs::write(&new, "#!/bin/sh\n").unwrap();
@@ -127,7 +128,7 @@ fn a_program_that_was_replaced_since_it_was_hashed_is_not_run() {
         initramfs: &empty,
         files: &[seen],
         cpu: &CpuPlan::default(),
-        more_words: "",
+        extra_parameters: "",
     };
     let error = config.check_unchanged().unwrap_err();
     assert!(error.to_string().contains("it was replaced after"), "{error}");

@@ -53,8 +53,8 @@ pub fn device_signature(device: &Path) -> Result<Option<Signature>, BlockError> 
 }
 
 fn probe(more: &[&str], device: &Path) -> Result<Option<Signature>, BlockError> {
-    let words = [&["--probe", "--output", "export"], more].concat();
-    let output = run("blkid", &words, device)?;
+    let args = [&["--probe", "--output", "export"], more].concat();
+    let output = run("blkid", &args, device)?;
     match output.status.code() {
         Some(0) => Ok(Some(of_export(&String::from_utf8_lossy(&output.stdout)))),
         Some(NOTHING) => Ok(None),
@@ -78,10 +78,10 @@ fn of_export(text: &str) -> Signature {
     Signature { kind, uuid: value(&["UUID", "PTUUID"]), label: value(&["LABEL"]) }
 }
 
-fn run(tool: &'static str, words: &[&str], device: &Path) -> Result<Output, BlockError> {
+fn run(tool: &'static str, args: &[&str], device: &Path) -> Result<Output, BlockError> {
     let path = std::env::var("PATH").unwrap_or_default();
     let ran = Command::new(tool)
-        .args(words)
+        .args(args)
         .arg(device)
         // Debian's users have no sbin on their PATH.
         .env("PATH", format!("{path}:/usr/sbin:/sbin"))

@@ -40,9 +40,9 @@ struct Argument {
 /// # Errors
 /// `BUSY` if it would overlap another partition, `INVAL` if the drive supports no partitions.
 pub fn add(drive: BorrowedFd<'_>, number: u32, part: Part) -> Result<(), Errno> {
-    let sizes = (i64::try_from(part.start.0), i64::try_from(part.size.0));
-    let (Ok(start), Ok(length)) = sizes else { return Err(Errno::INVAL) };
-    call(drive, ADD_PARTITION, number, start, length)
+    let bounds = (i64::try_from(part.start.0), i64::try_from(part.size.0));
+    let (Ok(start), Ok(length)) = bounds else { return Err(Errno::INVAL) };
+    blkpg(drive, ADD_PARTITION, number, start, length)
 }
 
 /// Removes a partition from the kernel's table.
@@ -50,10 +50,10 @@ pub fn add(drive: BorrowedFd<'_>, number: u32, part: Part) -> Result<(), Errno> 
 /// # Errors
 /// `BUSY` while it is open, `NXIO` if it does not exist.
 pub fn remove(drive: BorrowedFd<'_>, number: u32) -> Result<(), Errno> {
-    call(drive, DEL_PARTITION, number, 0, 0)
+    blkpg(drive, DEL_PARTITION, number, 0, 0)
 }
 
-fn call(
+fn blkpg(
     drive: BorrowedFd<'_>,
     operation: i32,
     number: u32,
@@ -70,8 +70,8 @@ fn call(
     unsafe { ioctl(drive, Setter::<BLKPG, Argument>::new(argument)) }
 }
 
-/// Drops the page cache of a device, so that the next read comes from the device: the cache of a whole
-/// drive does not include writes through a partition.
+/// Drops the page cache of a device. A whole drive has a page cache of its own, which does not see writes made through
+/// a partition, so it is dropped before the drive is read.
 pub fn drop_cache(device: BorrowedFd<'_>) -> Result<(), Errno> {
     // SAFETY: BLKFLSBUF takes no argument and touches no memory of this process.
     unsafe { ioctl(device, NoArg::<BLKFLSBUF>::new()) }

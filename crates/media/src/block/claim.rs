@@ -172,7 +172,7 @@ impl Claim {
     /// # Errors
     /// Errors from the kernel; `ResourceBusy` if the part is still mounted after the time limit: the mount of a killed
     /// trial ends shortly after its last process.
-    pub fn blank(&self, mkfs: &[String]) -> Result<(), BlockError> {
+    pub fn clear(&self, mkfs: &[String]) -> Result<(), BlockError> {
         let path = self.drive.part_path(DATA);
         let part = self.open_part(DATA)?;
         let zeros = vec![0; CLEARED];

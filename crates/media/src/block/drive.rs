@@ -253,7 +253,7 @@ fn read_number(folder: &Path, name: &str) -> Option<u64> {
     read_attribute(folder, name)?.parse().ok()
 }
 
-/// Reads a file in sysfs; none if it is missing or empty.
+/// Reads a file in sysfs; returns `None` if it is missing or empty.
 pub fn read_attribute(folder: &Path, name: &str) -> Option<String> {
     let text = fs::read_to_string(folder.join(name)).ok()?;
     Some(text.trim().to_string()).filter(|text| !text.is_empty())

@@ -108,9 +108,9 @@ fn foreign_contents(inspected: &InspectedDrive) -> Result<Vec<Reason>, BlockErro
             Some(DataContents::Formatted(left)) if *left == found.to_string() => {}
             Some(DataContents::Unfinished(_)) => {
                 let why = "it was killed, and the UUIDs that it recorded do not include this one";
-                reasons.push(Reason::NotLeft { found, left: why.to_string() });
+                reasons.push(Reason::ForeignContents { found, left: why.to_string() });
             }
-            Some(left) => reasons.push(Reason::NotLeft { found, left: left.to_string() }),
+            Some(left) => reasons.push(Reason::ForeignContents { found, left: left.to_string() }),
             None => reasons.push(Reason::Lost { found, at: inspected.layout.data.start }),
         }
     }

@@ -72,7 +72,7 @@ pub struct DriveMark {
 }
 
 impl DriveMark {
-    /// Reads the mark of a drive; none if it is missing or damaged.
+    /// Reads the mark of a drive; returns `None` if it is missing or damaged.
     pub fn read(drive: &File) -> io::Result<Option<DriveMark>> {
         let mut block = [0; LENGTH];
         match drive.read_exact_at(&mut block, OFFSET) {

@@ -25,7 +25,7 @@ mod claim;
 mod drive;
 mod inspect;
 mod layout;
-mod left;
+mod leftover;
 mod mark;
 mod refusal;
 mod signature;
@@ -35,7 +35,7 @@ use std::path::Path;
 
 pub use claim::Claim;
 pub use layout::MIN_DRIVE_SIZE;
-pub use left::{LeftoverDrive, find_leftover_drives};
+pub use leftover::{LeftoverDrive, find_leftover_drives};
 pub use refusal::{BlockError, Reason};
 pub use signature::Signature;
 

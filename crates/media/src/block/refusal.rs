@@ -64,7 +64,7 @@ pub enum Reason {
         at: Bytes,
     },
     /// It has fsdyno's mark, but the data part has contents different from those that fsdyno left.
-    NotLeft {
+    ForeignContents {
         /// The signature found.
         found: Signature,
         /// The contents according to the mark.
@@ -130,7 +130,7 @@ impl fmt::Display for Reason {
                  first 34 MiB yourself)",
                 at.0
             ),
-            Reason::NotLeft { found, left } => write!(
+            Reason::ForeignContents { found, left } => write!(
                 f,
                 "{found} begins at 1 MiB, which is not what fsdyno left there ({left}) (if nothing \
                  of it is needed, overwrite its first mebibytes yourself)"
@@ -281,7 +281,7 @@ fn confirm(path: &Path, what: &str, known: bool, given: Option<&str>, serial: &s
         true => "fsdyno has used it before",
         false => "it has no signature and no partition table, and fsdyno has not used it before",
     };
-    let wrong = given.map_or_else(String::new, |given| {
+    let mismatch = given.map_or_else(String::new, |given| {
         // A loop device is confirmed by the path of its file.
         let what = match serial.starts_with('/') {
             true => "the path of its backing file",
@@ -290,7 +290,7 @@ fn confirm(path: &Path, what: &str, known: bool, given: Option<&str>, serial: &s
         format!("; --erase {} is not {what}", quote(given))
     });
     format!(
-        "'{}' is {what}; {holds}{wrong}; all data on it will be lost; to confirm, add --erase {}",
+        "'{}' is {what}; {holds}{mismatch}; all data on it will be lost; to confirm, add --erase {}",
         path.display(),
         quote(serial)
     )

@@ -23,7 +23,7 @@ pub struct Trial<'a> {
     pub root: BorrowedFd<'a>,
     /// The workload's input file, if it has one.
     pub input: Option<TrialInput<'a>>,
-    /// Maximum time for which a client may show stale entries; zero for a local file system.
+    /// Maximum time for which a client may show stale entries, or zero for a local file system.
     pub settle: Nanos,
 }
 

@@ -15,7 +15,7 @@ use crate::messages::{FromRank, PhaseDone, Replayed, ToRank};
 const MAX_NOTES: usize = 20;
 
 impl State {
-    /// Lets each rank make the tree that its first phase finds, untimed, and another rank read it.
+    /// Has each rank create the initial tree of its first phase, untimed; then another rank verifies it.
     pub(super) fn prefill(
         &mut self,
         course: &mut Course<'_>,
@@ -44,14 +44,17 @@ impl State {
         let calls: Vec<String> =
             calls.iter().map(|(kind, count)| format!("{kind} {count}")).collect();
         course.notes.push(format!(
-            "the initial tree of the first phase was made untimed, by {} of all ranks; the file system used {before} \
-             before and {after} after",
+            "the initial tree of the first phase was created outside the timed phases (calls of all ranks: {}); \
+             the file system used {before} before and {after} after",
             calls.join(", ")
         ));
         self.verify(course, None, watch)
     }
 
-    /// Adds the differences of all ranks from their recording to the results; fails if they fail the trial.
+    /// Adds to the results how the ranks' calls differed from the recording.
+    ///
+    /// # Errors
+    /// A difference that fails the trial.
     pub(super) fn judge(
         &self,
         course: &mut Course<'_>,
@@ -85,7 +88,7 @@ fn space_used(course: &Course<'_>) -> Result<Bytes, GroupError> {
     Ok(Bytes(space.f_blocks.saturating_sub(space.f_bfree) * space.f_frsize))
 }
 
-/// Returns the notes of all ranks: each text once, with the ranks that it is from.
+/// Returns the notes of all ranks: each text once, with the ranks that reported it.
 fn notes(judged: &[&Replayed]) -> Vec<String> {
     let mut texts: Vec<(&String, Vec<usize>)> = Vec::new();
     for (rank, one) in judged.iter().enumerate() {
@@ -98,16 +101,18 @@ fn notes(judged: &[&Replayed]) -> Vec<String> {
     }
     let more = texts.len().saturating_sub(MAX_NOTES);
     texts.truncate(MAX_NOTES);
-    let mut notes: Vec<String> =
-        texts.iter().map(|(text, of)| format!("{}: {text}", which(of, judged.len()))).collect();
+    let mut notes: Vec<String> = texts
+        .iter()
+        .map(|(text, ranks)| format!("{}: {text}", describe_ranks(ranks, judged.len())))
+        .collect();
     if more > 0 {
-        notes.push(format!("and {more} further notes of ranks on differences"));
+        notes.push(format!("and {more} more notes on differences"));
     }
     notes
 }
 
 /// Names some of `all` ranks.
-fn which(ranks: &[usize], all: usize) -> String {
+fn describe_ranks(ranks: &[usize], all: usize) -> String {
     const SHOWN: usize = 4;
     if ranks.len() == all && all > 1 {
         return format!("each of {all} ranks");
@@ -136,13 +141,10 @@ mod tests {
             ["each of 3 ranks: equal", "ranks 1, 2: 3 reads differ"]
         );
         assert_eq!(notes(&[&same]), ["rank 0: equal"]);
-        assert_eq!(which(&[0, 1, 2, 3, 4, 6], 9), "ranks 0, 1, 2, 3 and 2 more");
-        let many: Vec<String> = (0..30).map(|it| it.to_string()).collect();
+        assert_eq!(describe_ranks(&[0, 1, 2, 3, 4, 6], 9), "ranks 0, 1, 2, 3 and 2 more");
+        let many: Vec<String> = (0..30).map(|number| number.to_string()).collect();
         let many = replayed(&many.iter().map(String::as_str).collect::<Vec<_>>());
         let notes = notes(&[&many]);
-        assert_eq!(
-            (notes.len(), notes[20].as_str()),
-            (21, "and 10 further notes of ranks on differences")
-        );
+        assert_eq!((notes.len(), notes[20].as_str()), (21, "and 10 more notes on differences"));
     }
 }

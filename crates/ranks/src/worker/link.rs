@@ -40,7 +40,7 @@ pub(super) struct State {
     changed: Condvar,
     /// Number of entries that verification has read, over all trials.
     read: AtomicU64,
-    /// The name of the trial's directory in the shared directory; empty before the first trial.
+    /// The name of the trial's directory in the shared directory, or empty before the first trial.
     folder: Mutex<String>,
 }
 

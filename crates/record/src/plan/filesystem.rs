@@ -26,7 +26,7 @@ pub struct FilesystemPlan {
     pub kind: String,
     /// The file system as the user requested it, without the label.
     pub spec: String,
-    /// The mkfs command; empty if nothing is made.
+    /// The mkfs command, or empty if nothing is made.
     pub mkfs: Vec<String>,
     /// Environment of mkfs and check, in addition to `PATH`.
     pub env: BTreeMap<String, String>,
@@ -34,11 +34,11 @@ pub struct FilesystemPlan {
     pub mount_type: String,
     /// Options of mount(2), comma-separated, as mount(8) takes them after `-o`.
     pub mount_options: String,
-    /// The read-only check; empty if there is none.
+    /// The read-only check, or empty if there is none.
     pub check: Vec<String>,
     /// Exit codes of the check that mean "clean".
     pub check_clean: Vec<i32>,
-    /// A command that prints the features in effect; empty if mkfs prints them.
+    /// A command that prints the features in effect, or empty if mkfs prints them.
     pub features: Vec<String>,
     /// Lines of that output to store: those with one of these keys before the colon or `=`.
     pub feature_keys: Vec<String>,
@@ -53,7 +53,7 @@ pub struct FilesystemPlan {
     /// Features that no tool prints, read from the device.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub feature_words: Vec<FeatureWord>,
-    /// Features whose product is the size in bytes of the journal in use; empty without a journal.
+    /// Features whose product is the size in bytes of the journal in use, or empty without a journal.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub journal_bytes: Vec<String>,
     /// The period whose settings apply unless the user overrides them (`--period`).
@@ -141,9 +141,9 @@ pub struct FeatureWord {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct OuterJournalPlan {
-    /// The command that makes it, before mkfs; empty if mkfs makes it.
+    /// The command that makes it, before mkfs, or empty if mkfs makes it.
     pub make: Vec<String>,
-    /// A command that prints its features in effect; empty if the file system's command does.
+    /// A command that prints its features in effect, or empty if the file system's command does.
     pub features: Vec<String>,
     /// Lines of that output to store.
     pub feature_keys: Vec<String>,

@@ -85,14 +85,14 @@ pub struct FlatLab {
     /// Size of the partition for the journal or log on the second disk.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub journal_size: Option<Bytes>,
-    /// Size of the file system; none takes the whole disk or array.
+    /// Size of the file system, or null for the whole disk or array.
     pub size: Option<Bytes>,
     /// RAM of the guest.
     pub ram: Bytes,
     /// Memory that can cache files at the start of the first phase, if requested.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cacheable: Option<Bytes>,
-    /// The block scheduler of each disk; none takes the disk profile's.
+    /// The block scheduler of each disk, or null for the disk profile's.
     pub scheduler: Option<String>,
     /// The release, as `uname -r` prints it; for several builds of one release `RELEASE@REQUEST`.
     pub kernel: String,

@@ -68,7 +68,7 @@ pub struct ModelledPlan {
     /// Size of the partition for the journal or log on the second disk.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub journal_size: Option<Bytes>,
-    /// Size of the file system; none takes the whole disk or array.
+    /// Size of the file system, or null for the whole disk or array.
     pub size: Option<Bytes>,
 }
 

@@ -42,7 +42,7 @@ pub struct Plan {
     pub label: String,
     /// The workload.
     pub workload: WorkloadPlan,
-    /// The file system to create and mount; none if the medium is an existing directory.
+    /// The file system to create and mount, or null if the medium is an existing directory.
     pub filesystem: Option<FilesystemPlan>,
     /// The medium that holds the file system.
     #[cfg_attr(feature = "schema", schemars(with = "crate::schema::StoredMedium"))]

@@ -17,7 +17,7 @@ pub struct RaidPlan {
     pub level: u32,
     /// Number of disks.
     pub disks: u32,
-    /// Chunk size: the number of consecutive bytes on one disk; none means mdadm's default.
+    /// Chunk size: the number of consecutive bytes on one disk, or `None` for mdadm's default.
     pub chunk: Option<Bytes>,
 }
 
@@ -118,7 +118,7 @@ mod tests {
         for text in ["0x2", "1x2", "5x3", "10x4", "10x3", "5x8", "5x3:64K", "0x2:1024K"] {
             assert_eq!(text.parse::<RaidPlan>().unwrap().to_string(), text);
         }
-        for (wrong, hint) in [
+        for (invalid, hint) in [
             ("5", "5x3"),
             ("5x2", "3 to 8"),
             ("6x4", "0, 1, 5 or 10"),
@@ -128,7 +128,7 @@ mod tests {
             ("5x3:2M", "power of two"),
             ("1x2:64K", "write 1x2"),
         ] {
-            assert!(wrong.parse::<RaidPlan>().unwrap_err().contains(hint), "{wrong}");
+            assert!(invalid.parse::<RaidPlan>().unwrap_err().contains(hint), "{invalid}");
         }
     }
 

@@ -101,7 +101,7 @@ pub struct LabPlan {
     /// agent then occupies the remaining RAM of the guest.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cacheable: Option<Bytes>,
-    /// The block scheduler of each disk; none takes the disk profile's.
+    /// The block scheduler of each disk, or null for the disk profile's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub scheduler: Option<String>,
     /// The guest's CPU.

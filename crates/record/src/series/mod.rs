@@ -25,7 +25,7 @@ pub struct Series {
     pub trial_id: String,
     /// Label of the trial's row, which the identity excludes.
     pub label: String,
-    /// Identity of the lab; none on a host. Two labs may run trials of one identity.
+    /// Identity of the lab, or null on a host. Two labs may run trials of one identity.
     pub lab_id: Option<String>,
     /// Start of the trial, if each run of it is a separate trial (on a host, under KVM); else empty, as in
     /// older files.

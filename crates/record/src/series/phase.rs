@@ -32,15 +32,15 @@ pub struct PhaseSeries {
     /// Ops of all threads that returned in each interval.
     #[cfg_attr(feature = "schema", schemars(length(min = 2, max = MAX_INTERVALS)))]
     pub ops: Vec<u64>,
-    /// Dirty page cache at the end of each interval, bytes; empty if unknown.
+    /// Dirty page cache at the end of each interval, bytes, or empty if unknown.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[cfg_attr(feature = "schema", schemars(length(min = 2, max = MAX_INTERVALS)))]
     pub dirty_bytes: Vec<u64>,
-    /// Pages under write-back at the end of each interval, bytes; empty if unknown.
+    /// Pages under write-back at the end of each interval, bytes, or empty if unknown.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[cfg_attr(feature = "schema", schemars(length(min = 2, max = MAX_INTERVALS)))]
     pub writeback_bytes: Vec<u64>,
-    /// Bytes that the device completed writing in each interval; empty if unknown.
+    /// Bytes that the device completed writing in each interval, or empty if unknown.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[cfg_attr(feature = "schema", schemars(length(min = 2, max = MAX_INTERVALS)))]
     pub device_written_bytes: Vec<u64>,

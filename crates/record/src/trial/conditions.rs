@@ -32,7 +32,7 @@ pub struct Conditions {
     /// Type and options of the lower file system's mount, if stacked.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub below: String,
-    /// The mounted device, as the kernel names it; empty in the lab, whose disk is in the plan.
+    /// The mounted device, as the kernel names it, or empty in the lab, whose disk is in the plan.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub device: String,
     /// The argv of commands run before mkfs: those that assembled an array or made an external
@@ -64,7 +64,7 @@ pub struct Conditions {
     /// Size of the device of the file system.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub device_size: Option<Bytes>,
-    /// Fidelity of a replay; none for other workloads.
+    /// Fidelity of a replay, or null for other workloads.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub replay: Option<ReplayReport>,
     /// Memory that can cache files at the start of the first phase: free, plus page cache.

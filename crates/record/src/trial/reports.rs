@@ -87,7 +87,7 @@ pub struct TreeReport {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Capacity {
-    /// Size of the device; none if unknown.
+    /// Size of the device, or null if unknown.
     pub device: Option<Bytes>,
     /// Size of the file system, as the file system itself reports it.
     pub total: Bytes,
@@ -95,7 +95,7 @@ pub struct Capacity {
     pub free_empty: Bytes,
     /// Free space when it was full.
     pub free_full: Bytes,
-    /// Free inodes when it was empty; none if they are not limited.
+    /// Free inodes when it was empty, or null if they are not limited.
     pub inodes_empty: Option<u64>,
     /// Free inodes when it was full.
     pub inodes_full: Option<u64>,
@@ -113,7 +113,7 @@ pub struct Capacity {
 pub struct CheckReport {
     /// The argv.
     pub argv: Vec<String>,
-    /// Exit code; none if killed.
+    /// Exit code, or null if killed.
     pub exit: Option<i32>,
     /// True if that code means "clean".
     pub clean: bool,

@@ -75,13 +75,13 @@ pub struct Captured {
 }
 
 impl Captured {
-    /// Returns the memory captured at exactly this address; empty if there is none.
+    /// Returns the memory captured at exactly this address, or empty if there is none.
     pub fn memory(&self, address: u64) -> &[u8] {
         let found = self.memory.iter().find(|(at, _)| *at == address);
         found.map_or(&[], |(_, bytes)| bytes)
     }
 
-    /// Returns at most `length` captured bytes from an address on; empty if there are none.
+    /// Returns at most `length` captured bytes from an address on, or empty if there are none.
     pub fn bytes(&self, address: u64, length: usize) -> &[u8] {
         let found = self.memory.iter().find_map(|(at, bytes)| {
             let from = usize::try_from(address.checked_sub(*at)?).ok()?;

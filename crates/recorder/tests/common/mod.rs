@@ -32,15 +32,15 @@ impl Bench {
     }
 
     /// Records a command, with the tree as the root of the trace.
-    pub fn record(&self, words: &[&str]) -> (Recorded, Vec<Item>) {
+    pub fn record(&self, args: &[&str]) -> (Recorded, Vec<Item>) {
         let options = Options { trees: vec![self.tree()], ..Options::default() };
-        self.record_with(&options, words)
+        self.record_with(&options, args)
     }
 
-    pub fn record_with(&self, options: &Options, words: &[&str]) -> (Recorded, Vec<Item>) {
+    pub fn record_with(&self, options: &Options, args: &[&str]) -> (Recorded, Vec<Item>) {
         let path = self.dir.path().join("out.trace");
-        let words: Vec<String> = words.iter().map(|it| it.to_string()).collect();
-        let recorded = record(options, &words, File::create(&path).unwrap()).unwrap();
+        let args: Vec<String> = args.iter().map(|it| it.to_string()).collect();
+        let recorded = record(options, &args, File::create(&path).unwrap()).unwrap();
         (recorded, items(&path))
     }
 
@@ -95,9 +95,9 @@ pub fn none_is_lost(rounds: u64, how: RecordMethod, flags: &[&str]) -> Recorded 
     let bench = Bench::new();
     let program = compiled(bench.dir.path(), "counted", flags);
     let tree = bench.tree();
-    let words = [program.to_str().unwrap(), tree.to_str().unwrap(), "8", &rounds.to_string()];
+    let args = [program.to_str().unwrap(), tree.to_str().unwrap(), "8", &rounds.to_string()];
     let options = Options { trees: vec![tree.clone()], how, ..Options::default() };
-    let (recorded, items) = bench.record_with(&options, &words);
+    let (recorded, items) = bench.record_with(&options, &args);
     assert!(recorded.status.success(), "{flags:?}");
     let mut counts: BTreeMap<CallKind, u64> = BTreeMap::new();
     let mut own = std::collections::HashSet::new();
@@ -134,9 +134,9 @@ pub fn sees(how: RecordMethod) -> (Vec<String>, u64) {
     let bench = Bench::new();
     let program = compiled(bench.dir.path(), "sees", &[]);
     let tree = bench.tree();
-    let words = [program.to_str().unwrap(), tree.to_str().unwrap()];
+    let args = [program.to_str().unwrap(), tree.to_str().unwrap()];
     let options = Options { trees: vec![bench.tree()], how, ..Options::default() };
-    let (recorded, items) = bench.record_with(&options, &words);
+    let (recorded, items) = bench.record_with(&options, &args);
     assert!(recorded.status.success(), "{how:?}: {:?}", recorded.status);
     // Only the program's own calls, without identities: libraries and identities differ.
     let of_tree = |it: &&Event| {

@@ -74,7 +74,7 @@ struct RowJson {
     p: Option<f64>,
     /// p-value adjusted by Holm's method for all rows.
     p_in_table: Option<f64>,
-    /// p-value of the permutation test; only for a host's trials.
+    /// p-value of the permutation test, only for a host's trials.
     relabelled_p: Option<f64>,
     /// True if no two repeats differed.
     exact: bool,
@@ -302,7 +302,7 @@ fn columns<'r>() -> Vec<Column<'static, &'r Row>> {
     ]
 }
 
-/// A column of explained steps; empty in other rows.
+/// A column of explained steps, or empty in other rows.
 fn explained<'r>(head: &str, cell: fn(&ExplainedStep) -> String) -> Column<'static, &'r Row> {
     Column::words(head, move |row: &&Row| row.explained.as_ref().map(cell).unwrap_or_default())
 }
@@ -311,7 +311,7 @@ fn step<'r>(row: &&'r Row) -> Option<&'r Step> {
     row.step.as_ref()
 }
 
-/// A column computed from the comparison; empty in rows without one.
+/// A column computed from the comparison, or empty in rows without one.
 fn compared<'r>(
     head: &str,
     cell: impl Fn(&Comparison) -> String + 'static,

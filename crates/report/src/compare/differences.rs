@@ -20,7 +20,7 @@ pub struct Difference {
     pub base: String,
     /// Its values in the new result.
     pub new: String,
-    /// The cells in which it differs; empty if it differs in all.
+    /// The cells in which it differs, or empty if it differs in all.
     pub cells: Vec<String>,
 }
 

@@ -89,12 +89,12 @@ pub struct Row {
     pub phase: String,
     /// The measure that was compared.
     pub measure: Measure,
-    /// Number of values of the base, and their geometric mean (arithmetic if a value is zero); none if
-    /// a value was not measured.
+    /// Number of values of the base, and their geometric mean (arithmetic if a value is zero), or `None` if a value
+    /// was not measured.
     pub base: (usize, Option<f64>),
     /// Number and mean of values of the new result.
     pub new: (usize, Option<f64>),
-    /// Their comparison; none if a value is zero or unknown.
+    /// Their comparison, or `None` if a value is zero or unknown.
     pub comparison: Option<Comparison>,
     /// Notes on the row.
     pub marks: Vec<Mark>,
@@ -113,7 +113,7 @@ pub struct ExplainedStep {
     pub base: f64,
     /// Instructions per op of the same threads, of the new side.
     pub new: f64,
-    /// The function that accounts for most of the difference, or else for the largest part of it; none without a
+    /// The function that accounts for most of the difference, or else for the largest part of it, or `None` without a
     /// difference.
     pub source: Option<fsdyno_why::functions::Source>,
 }
@@ -132,7 +132,7 @@ impl Row {
         self.comparison.map_or(Verdict::Undecided, |comparison| comparison.verdict)
     }
 
-    /// Returns true if it takes longer by more than the threshold; none if that is undecided.
+    /// Returns true if it takes longer by more than the threshold, or `None` if that is undecided.
     pub fn regressed(&self) -> Option<bool> {
         self.comparison?.regressed()
     }
@@ -196,7 +196,7 @@ fn phases<'a>(cell: &Cell<'a>) -> Vec<&'a str> {
     names
 }
 
-/// The trials that ran a phase; if the lab ran a seed twice, only one of the identical trials.
+/// The trials that ran a phase. If the lab ran a seed twice, only one of the identical trials is included.
 fn runs<'a>(cell: &Cell<'a>, phase: &str) -> Vec<Run<'a>> {
     let mut known = BTreeSet::new();
     let run = |trial: &'a Trial| {
@@ -272,7 +272,7 @@ fn measure_of(runs: &[Run<'_>], metric: Metric) -> Measure {
     }
 }
 
-/// The geometric mean, on which ratios are based; if a value is zero, the arithmetic mean.
+/// The geometric mean, on which ratios are based, or the arithmetic mean if a value is zero.
 fn mean(values: &[f64]) -> f64 {
     let n = values.len().max(1) as f64;
     if values.iter().all(|value| *value > 0.0) && !values.is_empty() {

@@ -89,7 +89,7 @@ pub fn value(row: &Row, side: Side) -> String {
     value.map_or("-".into(), |value| row.measure.format(value))
 }
 
-/// All marks of a row in one line; empty if it has none.
+/// All marks of a row in one line, or empty if it has none.
 pub fn marks(row: &Row) -> String {
     marks_of(row).join(", ")
 }
@@ -241,7 +241,8 @@ pub fn difference(difference: &Difference) -> String {
     format!("{what}: {base} -> {new}{place}")
 }
 
-/// `only in BASE: dirops on xfs`; for steps within one result, `without a neighbour: dirops on xfs, 6.1.0-56-amd64`.
+/// `only in BASE: dirops on xfs`, or, for steps within one result, `without a neighbour: dirops on xfs,
+/// 6.1.0-56-amd64`.
 pub fn unmatched_item(compared: &Compared, item: &Unmatched) -> String {
     match compared.axis_key {
         Some(_) => format!("without a neighbour: {}", item.name),

@@ -58,7 +58,7 @@ pub fn sentences(rows: &[Row]) -> Vec<String> {
     lines
 }
 
-/// The confidence limits of the share of cuts that lose something acknowledged; none without cuts.
+/// The confidence limits of the share of cuts that lose something acknowledged, or `None` without cuts.
 pub fn limits(row: &Row) -> Option<(f64, f64)> {
     let (lost, cuts) = (violations_of(row), row.outcomes.len());
     (cuts > 0).then(|| proportion::interval(lost as u64, cuts as u64, LEVEL))
@@ -89,7 +89,7 @@ fn without_loss(rows: &[Row]) -> Vec<String> {
         let s = if cuts == 1 { "" } else { "s" };
         let next_share = SHARES.into_iter().find(|share| *share < upper / 2.0);
         let more = next_share.map_or(String::new(), |share| {
-            let cuts = number::count(proportion::trials_below(share, LEVEL));
+            let cuts = number::count(proportion::trials_to_show_below(share, LEVEL));
             format!("; {cuts} cuts without a loss would show fewer than {}", exact_percent(share))
         });
         format!(

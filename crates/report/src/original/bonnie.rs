@@ -2,8 +2,8 @@
 //!
 //! Times are until the last call returned, as in the original, without the mkdir calls, which the original makes
 //! before its clock starts. Rates and shares of CPU are truncated as in the original. CPU time is that of the threads
-//! that issue ops; it extends to the phase's last stamp, so it includes their part of the final sync. The longest op
-//! is that of the calls that the phase measures, without the sync that ends it: a run of bonnie++ reports 49 us as
+//! that issue ops; it extends to the phase's last time stamp, so it includes their part of the final sync. The longest
+//! op is that of the calls that the phase measures, without the sync that ends it: a run of bonnie++ reports 49 us as
 //! the longest op of the rewrite of 16 MiB, although that phase calls fsync.
 //!
 //! Where bonnie++ 2.00a departs from its own format, this follows the format: the program always leaves the chunk

@@ -11,8 +11,8 @@ use fsdyno_record::{OpKind, Trial};
 const OPERATIONS: [(&str, &str); 3] =
     [("create", "File creation"), ("stat", "File stat"), ("delete", "File removal")];
 
-/// The SUMMARY of each plan whose trials were shared by ranks or clients, in the order of the trials; empty if there
-/// is none.
+/// The SUMMARY of each plan whose trials were shared by ranks or clients, in the order of the trials, or empty if
+/// there is none.
 pub(super) fn summaries(trials: &[Trial]) -> Vec<String> {
     let has_form = |trial: &&Trial| {
         let is_shared = trial.measured.ranks.is_some() || clients(trial).is_some();
@@ -130,7 +130,7 @@ mod tests {
     }
 
     /// The layout is that of a run of mdtest 4.1.0+dev: -F -C -T -r -n 500 -i 2. The line of its tasks, which mdtest
-    /// prints earlier, comes first, so that several tables differ.
+    /// prints earlier, comes first, so several tables differ.
     #[test]
     fn the_table_has_the_layout_of_mdtests() {
         let trials = [trial("create", 100_000_000), trial("create", 50_000_000)];

@@ -3,7 +3,7 @@
 use fsdyno_stats::compare::{Comparison, Verdict};
 
 use super::bars::{self, Bar, Bars, Part, Tone};
-use super::colour::Looks;
+use super::colour::Appearances;
 use super::figure::{Figure, drawn_note, n_text};
 use super::scale::Unit;
 use crate::measure::Measure;
@@ -11,8 +11,8 @@ use crate::model::{Row, Section};
 use crate::number;
 use crate::table::Table;
 
-/// The figure; none if no aged row has a fresh counterpart.
-pub fn figure(section: &Section<'_>, looks: &Looks) -> Option<Figure> {
+/// The figure, or `None` if no aged row has a fresh counterpart.
+pub fn figure(section: &Section<'_>, appearances: &Appearances) -> Option<Figure> {
     if section.aged.is_empty() {
         return None;
     }
@@ -21,9 +21,9 @@ pub fn figure(section: &Section<'_>, looks: &Looks) -> Option<Figure> {
     for pair in &section.aged {
         // Several ages of one file system share its fresh row.
         if previous != Some(pair.fresh) {
-            bars.extend(bar(section, pair.fresh, String::new(), looks));
+            bars.extend(bar(section, pair.fresh, String::new(), appearances));
         }
-        bars.extend(bar(section, pair.aged, ratio(&pair.comparison), looks));
+        bars.extend(bar(section, pair.aged, ratio(&pair.comparison), appearances));
         previous = Some(pair.fresh);
     }
     let total = bars.len();
@@ -39,7 +39,7 @@ pub fn figure(section: &Section<'_>, looks: &Looks) -> Option<Figure> {
         n_text(n),
         drawn_note(bars::MAX_BARS, total)
     );
-    let table = table(section, looks);
+    let table = table(section, appearances);
     Some(Figure { slug: "age", title: "Fresh against aged".into(), note, chart, table })
 }
 
@@ -53,11 +53,11 @@ fn ratio(comparison: &Comparison) -> String {
     format!(", {mark}{}", number::format_ratio(comparison.ratio))
 }
 
-fn bar(section: &Section<'_>, row: usize, ratio: String, looks: &Looks) -> Option<Bar> {
+fn bar(section: &Section<'_>, row: usize, ratio: String, appearances: &Appearances) -> Option<Bar> {
     let row = section.rows.get(row)?;
     Some(Bar {
         name: row.name.clone(),
-        look: looks.get(row),
+        appearance: appearances.get(row),
         value: section.measure.format(row.measured.mean) + &ratio,
         parts: vec![Part { length: row.measured.mean, tone: Tone::Full }],
         interval: row.measured.interval(),
@@ -65,7 +65,7 @@ fn bar(section: &Section<'_>, row: usize, ratio: String, looks: &Looks) -> Optio
     })
 }
 
-fn table(section: &Section<'_>, looks: &Looks) -> Table {
+fn table(section: &Section<'_>, appearances: &Appearances) -> Table {
     let heads = ["<aged", "<fresh", "n", "aged", "fresh", "ratio", "95 % interval", "<verdict"];
     let measure = section.measure;
     let caption = format!("{}; ratios are of geometric means of n trials", measure.words());
@@ -87,7 +87,7 @@ fn table(section: &Section<'_>, looks: &Looks) -> Table {
             comparison.interval.map_or("–".into(), super::overview::interval),
             measure.verdict(comparison.verdict).into(),
         ];
-        table.row(looks.get(aged), cells);
+        table.row(appearances.get(aged), cells);
     }
     table.without_empty()
 }
@@ -102,8 +102,8 @@ mod tests {
         let trials = fixture::fresh_and_aged();
         let sections = view::sections(&trials, None);
         let section = &sections[0];
-        let looks = Looks::of(&section.rows);
-        let figure = figure(section, &looks).unwrap();
+        let appearances = Appearances::of(&section.rows);
+        let figure = figure(section, &appearances).unwrap();
         assert_eq!(figure.table.rows.len(), 3, "{:?}", figure.table.rows);
         let cells = &figure.table.rows[0].cells;
         assert!(cells[0].contains("aged 80% churn 2") && cells[1].contains("fresh"), "{cells:?}");
@@ -120,7 +120,7 @@ mod tests {
             trial.measured.capacity = Some(capacity);
         }
         let sections = view::sections(&trials, None);
-        let figure = figure(&sections[0], &Looks::of(&sections[0].rows)).unwrap();
+        let figure = figure(&sections[0], &Appearances::of(&sections[0].rows)).unwrap();
         assert!(figure.note.starts_with("Device space per file."), "{}", figure.note);
         let cells = &figure.table.rows[0].cells;
         assert_eq!((cells[3].as_str(), cells[7].as_str()), ("2.0 KiB", "more space"));

@@ -1,7 +1,7 @@
 //! Horizontal bars from zero, one for each file system.
 
 use super::chart::{Anchor, Chart, Key, percent, truncate};
-use super::colour::{Look, Looks};
+use super::colour::{Appearance, Appearances};
 use super::scale::{Scale, Unit};
 use crate::model::Row;
 
@@ -40,7 +40,7 @@ pub struct Bar {
     /// The row's name.
     pub name: String,
     /// Its colour and hatch.
-    pub look: Look,
+    pub appearance: Appearance,
     /// Its value, as text.
     pub value: String,
     /// Its parts, starting at zero.
@@ -92,8 +92,8 @@ impl Bar {
 }
 
 /// The class of a box in the key that represents the colour of each row: that of the first row.
-pub fn key_colour(rows: &[Row<'_>], looks: &Looks) -> String {
-    rows.first().map_or("ink".into(), |row| format!("f{}", looks.get(row).colour))
+pub fn key_colour(rows: &[Row<'_>], appearances: &Appearances) -> String {
+    rows.first().map_or("ink".into(), |row| format!("f{}", appearances.get(row).colour))
 }
 
 /// Draws the first [`MAX_BARS`] bars.
@@ -136,9 +136,9 @@ fn draw_bar(chart: &mut Chart, bar: &Bar, scale: &Scale, top: f64, line: f64) {
     ));
     for part in bar.parts.iter().filter(|part| part.length > 0.0) {
         let class = match part.tone {
-            Tone::Full => format!("f{}", bar.look.colour),
-            Tone::Half => format!("f{} half", bar.look.colour),
-            Tone::Light => format!("f{} light", bar.look.colour),
+            Tone::Full => format!("f{}", bar.appearance.colour),
+            Tone::Half => format!("f{} half", bar.appearance.colour),
+            Tone::Light => format!("f{} light", bar.appearance.colour),
             Tone::Neutral(tone) => format!("n{tone}"),
         };
         chart.push(format_args!(
@@ -148,13 +148,13 @@ fn draw_bar(chart: &mut Chart, bar: &Bar, scale: &Scale, top: f64, line: f64) {
         ));
         from += part.length;
     }
-    if bar.look.hatch > 0 {
+    if bar.appearance.hatch > 0 {
         let coloured = bar.parts.iter().filter(|part| !matches!(part.tone, Tone::Neutral(_)));
         let coloured: f64 = coloured.map(|part| part.length.max(0.0)).sum();
         chart.push(format_args!(
             r#"<rect y="{y:.1}" width="{}" height="{BAR_HEIGHT}" fill="url(#hatch{})"/>"#,
             width(coloured),
-            bar.look.hatch,
+            bar.appearance.hatch,
         ));
     }
     if let Some(thin_bar) = bar.thin_bar {
@@ -184,7 +184,7 @@ mod tests {
         let part = |length: &f64| Part { length: *length, tone: Tone::Full };
         Bar {
             name: name.into(),
-            look: Look { colour: 0, hatch: 1 },
+            appearance: Appearance { colour: 0, hatch: 1 },
             value: "x".into(),
             parts: lengths.iter().map(part).collect(),
             interval: None,

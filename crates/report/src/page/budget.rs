@@ -62,7 +62,7 @@ impl Budget {
         true
     }
 
-    /// Takes this number of bytes if it is available; otherwise returns false.
+    /// Takes this number of bytes if it is available, and returns false otherwise.
     pub fn take(&mut self, bytes: usize) -> bool {
         let fits = bytes <= self.section_bytes;
         if fits {
@@ -89,7 +89,7 @@ impl Budget {
         self.omitted_charts += 1;
     }
 
-    /// A sentence on what the page omits; none if it omits nothing.
+    /// A sentence on what the page omits, or `None` if it omits nothing.
     pub fn omission_note(&self) -> Option<String> {
         let omitted = match (self.omitted_parts, self.omitted_charts) {
             (0, 0) => return None,

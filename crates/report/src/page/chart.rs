@@ -6,7 +6,7 @@
 
 use std::fmt::Write;
 
-use super::colour::{self, Look};
+use super::colour::{self, Appearance};
 use crate::markup::escape;
 
 /// Width of a separate chart, in pixels.
@@ -42,8 +42,8 @@ pub enum Key {
     Box(String),
     /// A thin bar.
     Thin,
-    /// A line of this look.
-    Line(Look),
+    /// A line of this appearance.
+    Line(Appearance),
 }
 
 /// Numbers of characters of a name in the key that fit into half of the narrowest chart, and into all of it.
@@ -130,10 +130,10 @@ impl Chart {
                     r#"<rect class="ink" x="{x}%" y="{:.1}" width="14" height="3"/>"#,
                     y + 7.0
                 )),
-                Key::Line(look) => self.push(format_args!(
+                Key::Line(appearance) => self.push(format_args!(
                     r#"<svg x="{x}%" y="{middle:.1}" overflow="visible"><path class="line l{}" d="M0 0H20"{}/></svg>"#,
-                    look.colour,
-                    dashes(*look),
+                    appearance.colour,
+                    dashes(*appearance),
                 )),
             }
             let name = escape(&truncate(name, if short { SHORT } else { LONG }));
@@ -147,12 +147,12 @@ impl Chart {
 
     /// Adds lines over the whole width between two heights; each is a path in a coordinate system of 1000 by
     /// `height`.
-    pub fn paths(&mut self, top: f64, height: f64, paths: &[(Look, String)]) {
+    pub fn paths(&mut self, top: f64, height: f64, paths: &[(Appearance, String)]) {
         self.push(format_args!(
             r#"<svg y="{top:.1}" width="100%" height="{height:.1}" viewBox="0 0 1000 {height:.1}" preserveAspectRatio="none" overflow="visible">"#
         ));
-        for (look, path) in paths {
-            let (colour, dash) = (look.colour, dashes(*look));
+        for (appearance, path) in paths {
+            let (colour, dash) = (appearance.colour, dashes(*appearance));
             self.push(format_args!(r#"<path class="line l{colour}" d="{path}"{dash}/>"#));
         }
         self.push(format_args!("</svg>"));
@@ -188,8 +188,8 @@ pub fn percent(share: f64) -> String {
     format!("{}%", text.trim_end_matches('0').trim_end_matches('.'))
 }
 
-fn dashes(look: Look) -> String {
-    match look.dash() {
+fn dashes(appearance: Appearance) -> String {
+    match appearance.dash() {
         "" => String::new(),
         dash => format!(" stroke-dasharray=\"{dash}\""),
     }

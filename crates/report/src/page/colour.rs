@@ -59,10 +59,10 @@ const HATCHES: [Hatch; 7] = [
 ];
 
 /// Number of rows of one colour that can be distinguished.
-const MAX_LOOKS: usize = HATCHES.len() + 1;
+const APPEARANCES_PER_COLOUR: usize = HATCHES.len() + 1;
 
 /// The dashes of a line, in the order of the hatches, the plain one first.
-const DASHES: [&str; MAX_LOOKS] =
+const DASHES: [&str; APPEARANCES_PER_COLOUR] =
     ["", "6 3", "2 3", "8 3 2 3", "1 2", "14 4", "8 3 2 3 2 3", "14 3 6 3"];
 
 /// Stripes of one direction, or of two.
@@ -77,7 +77,7 @@ struct Hatch {
 
 /// Colour and hatch of a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Look {
+pub struct Appearance {
     /// Index into the palette: `f0` fills with the first colour, `l0` draws lines in it, `d0` is a dot of
     /// a table.
     pub colour: usize,
@@ -85,10 +85,10 @@ pub struct Look {
     pub hatch: usize,
 }
 
-impl Look {
-    /// The dashes of its lines, in the form of `stroke-dasharray`; empty for a plain line.
+impl Appearance {
+    /// The dashes of its lines, in the form of `stroke-dasharray`, or empty for a plain line.
     pub fn dash(self) -> &'static str {
-        DASHES[self.hatch % MAX_LOOKS]
+        DASHES[self.hatch % APPEARANCES_PER_COLOUR]
     }
 
     /// The classes of its dot in a table.
@@ -97,45 +97,47 @@ impl Look {
     }
 }
 
-/// The looks of a page: rows of the same name have the same look in all sections.
-pub struct Looks(BTreeMap<String, Look>);
+/// The appearances of a page's rows: rows of the same name have the same appearance in all sections.
+pub struct Appearances(BTreeMap<String, Appearance>);
 
-impl Looks {
-    /// The looks of all rows.
-    pub fn of<'r, 't: 'r>(rows: impl IntoIterator<Item = &'r Row<'t>>) -> Looks {
+impl Appearances {
+    /// The appearances of all rows.
+    pub fn of<'r, 't: 'r>(rows: impl IntoIterator<Item = &'r Row<'t>>) -> Appearances {
         let (mut names, mut kinds): (Vec<&str>, Vec<&str>) = Default::default();
         let mut known = BTreeSet::new();
         for row in rows.into_iter().filter(|row| known.insert(row.name.as_str())) {
             names.push(&row.name);
             kinds.push(&row.kind);
         }
-        let looks = Looks::of_kinds(kinds.into_iter());
-        Looks(names.into_iter().map(String::from).zip(looks).collect())
+        let appearances = Appearances::of_kinds(kinds.into_iter());
+        Appearances(names.into_iter().map(String::from).zip(appearances).collect())
     }
 
-    /// The looks of rows that are not trials, by their kinds, in their order. Rows of one colour differ by their
-    /// hatch. If a kind has more rows than hatches, the others take colours that no kind uses here, as long as there
-    /// are any. After that looks repeat, which is acceptable because every bar has its name next to it.
-    pub fn of_kinds<'r>(kinds: impl Iterator<Item = &'r str>) -> Vec<Look> {
+    /// The appearances of rows that are not trials, by their kinds, in the order given. Rows of one colour differ by
+    /// their hatch. If a kind has more rows than hatches, the others take colours that no kind uses here, as long as
+    /// there are any. After that appearances repeat, which is acceptable because every bar has its name next to it.
+    pub fn of_kinds<'r>(kinds: impl Iterator<Item = &'r str>) -> Vec<Appearance> {
         let colours: Vec<usize> = kinds.map(colour_of_kind).collect();
         let mut used = [0usize; COLOURS.len()];
-        let look = |preferred: &usize| {
-            let is_free = |colour: &usize| !colours.contains(colour) && used[*colour] < MAX_LOOKS;
+        let appearance = |preferred: &usize| {
+            let is_free = |colour: &usize| {
+                !colours.contains(colour) && used[*colour] < APPEARANCES_PER_COLOUR
+            };
             let other = || (0..COLOURS.len()).find(is_free);
             let colour = Some(*preferred)
-                .filter(|preferred| used[*preferred] < MAX_LOOKS)
+                .filter(|preferred| used[*preferred] < APPEARANCES_PER_COLOUR)
                 .or_else(other)
                 .unwrap_or(*preferred);
-            let hatch = used[colour] % MAX_LOOKS;
+            let hatch = used[colour] % APPEARANCES_PER_COLOUR;
             used[colour] += 1;
-            Look { colour, hatch }
+            Appearance { colour, hatch }
         };
-        colours.iter().map(look).collect()
+        colours.iter().map(appearance).collect()
     }
 
-    /// The look of a row.
-    pub fn get(&self, row: &Row<'_>) -> Look {
-        let plain = || Look { colour: colour_of_kind(&row.kind), hatch: 0 };
+    /// The appearance of a row.
+    pub fn get(&self, row: &Row<'_>) -> Appearance {
+        let plain = || Appearance { colour: colour_of_kind(&row.kind), hatch: 0 };
         self.0.get(&row.name).copied().unwrap_or_else(plain)
     }
 }
@@ -312,9 +314,9 @@ mod tests {
     fn two_labels_of_one_kind_have_its_colour_and_differ_by_their_hatch_in_every_section() {
         let trials = fixture::trials();
         let sections = view::sections(&trials, None);
-        let looks = Looks::of(sections.iter().flat_map(|section| &section.rows));
+        let appearances = Appearances::of(sections.iter().flat_map(|section| &section.rows));
         for section in &sections {
-            let [ext4, xfs, far] = [0, 1, 2].map(|row| looks.get(&section.rows[row]));
+            let [ext4, xfs, far] = [0, 1, 2].map(|row| appearances.get(&section.rows[row]));
             assert_eq!(ext4.colour, far.colour);
             assert_eq!([ext4.hatch, xfs.hatch, far.hatch], [0, 0, 1]);
             assert_ne!(ext4.dash(), far.dash());
@@ -323,14 +325,17 @@ mod tests {
 
     #[test]
     fn eight_variants_of_one_file_system_look_different_and_more_take_unused_colours() {
-        let looks = Looks::of_kinds(["ext4"; 8].into_iter().chain(["xfs"]));
-        let dashes: BTreeSet<&str> = looks[..8].iter().map(|look| look.dash()).collect();
+        let appearances = Appearances::of_kinds(["ext4"; 8].into_iter().chain(["xfs"]));
+        let dashes: BTreeSet<&str> =
+            appearances[..8].iter().map(|appearance| appearance.dash()).collect();
         assert_eq!(dashes.len(), 8);
-        assert!(looks[..8].iter().all(|look| look.colour == looks[0].colour));
-        let crowded = Looks::of_kinds(["ext4"; 40].into_iter().chain(["xfs"]));
+        assert!(
+            appearances[..8].iter().all(|appearance| appearance.colour == appearances[0].colour)
+        );
+        let crowded = Appearances::of_kinds(["ext4"; 40].into_iter().chain(["xfs"]));
         assert_eq!(crowded.iter().collect::<BTreeSet<_>>().len(), 41);
-        assert_eq!(crowded[40], Look { colour: colour_of_kind("xfs"), hatch: 0 });
-        assert_eq!(Looks::of_kinds(["ext4"; 100].into_iter()).len(), 100);
+        assert_eq!(crowded[40], Appearance { colour: colour_of_kind("xfs"), hatch: 0 });
+        assert_eq!(Appearances::of_kinds(["ext4"; 100].into_iter()).len(), 100);
     }
 
     #[test]

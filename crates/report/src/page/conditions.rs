@@ -16,7 +16,7 @@ const MAX_TRIALS: usize = 20;
 /// The last section of the page.
 #[derive(Debug, Serialize)]
 pub struct Conditions {
-    /// Facts that are the same for every row; all of them if there is one row.
+    /// Facts that are the same for every row. If there is one row, these are all facts.
     common: Vec<(String, String)>,
     /// A block for each row.
     blocks: Vec<Block>,

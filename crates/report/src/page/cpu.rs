@@ -6,7 +6,7 @@ use fsdyno_record::trial::{Phase, Split};
 
 use super::bars::{self, Bar, Bars, Part, Tone};
 use super::chart::Key;
-use super::colour::{Looks, NEUTRALS};
+use super::colour::{Appearances, NEUTRALS};
 use super::figure::{Figure, drawn_note, n_text};
 use super::scale::Unit;
 use crate::model::{Row, Section};
@@ -16,16 +16,16 @@ use crate::table::Table;
 /// The label of all threads that do not have a separate tone.
 const OTHER_THREADS: &str = "other threads";
 
-/// The figure; none if no CPU time was recorded.
-pub fn figure(section: &Section<'_>, looks: &Looks) -> Option<Figure> {
+/// The figure, or `None` if no CPU time was recorded.
+pub fn figure(section: &Section<'_>, appearances: &Appearances) -> Option<Figure> {
     let rows = &section.rows;
     let kinds = thread_kinds(rows);
     let kernel = !kinds.is_empty();
-    let bars: Vec<Bar> = rows.iter().map(|row| bar(row, &kinds, looks)).collect();
+    let bars: Vec<Bar> = rows.iter().map(|row| bar(row, &kinds, appearances)).collect();
     if bars.iter().flat_map(|bar| &bar.parts).all(|part| part.length <= 0.0) {
         return None;
     }
-    let colour = bars::key_colour(rows, looks);
+    let colour = bars::key_colour(rows, appearances);
     let mut key = vec![
         (Key::Box(colour.clone()), "calls: user".to_string()),
         (Key::Box(format!("{colour} half")), "calls: kernel".to_string()),
@@ -54,7 +54,7 @@ pub fn figure(section: &Section<'_>, looks: &Looks) -> Option<Figure> {
             ""
         },
     );
-    let table = table(rows, &kinds, looks);
+    let table = table(rows, &kinds, appearances);
     Some(Figure { slug: "cpu", title: "CPU time".into(), note, chart, table })
 }
 
@@ -96,13 +96,13 @@ fn means(row: &Row<'_>, kinds: &[String]) -> Vec<f64> {
     means
 }
 
-fn bar(row: &Row<'_>, kinds: &[String], looks: &Looks) -> Bar {
+fn bar(row: &Row<'_>, kinds: &[String], appearances: &Appearances) -> Bar {
     let tones = [Tone::Full, Tone::Half].into_iter().chain((0..).map(Tone::Neutral));
     let means = means(row, kinds);
     let whole: f64 = means.iter().sum();
     Bar {
         name: row.name.clone(),
-        look: looks.get(row),
+        appearance: appearances.get(row),
         value: number::seconds(whole),
         parts: means
             .iter()
@@ -114,7 +114,7 @@ fn bar(row: &Row<'_>, kinds: &[String], looks: &Looks) -> Bar {
     }
 }
 
-fn table(rows: &[Row<'_>], kinds: &[String], looks: &Looks) -> Table {
+fn table(rows: &[Row<'_>], kinds: &[String], appearances: &Appearances) -> Table {
     let mut heads = vec!["<file system", "n", "calls", "±", "user", "kernel"];
     let kind_heads: Vec<String> = kinds.iter().map(|kind| kind_name(kind)).collect();
     heads.extend(kind_heads.iter().map(String::as_str));
@@ -126,7 +126,7 @@ fn table(rows: &[Row<'_>], kinds: &[String], looks: &Looks) -> Table {
         let calls = number::seconds(row.cpu.mean);
         let mut cells = vec![row.name.clone(), row.returned.n.to_string(), calls, spread];
         cells.extend(means(row, kinds).into_iter().map(number::seconds));
-        table.row(looks.get(row), cells);
+        table.row(appearances.get(row), cells);
     }
     table.without_empty()
 }
@@ -158,8 +158,8 @@ mod tests {
         let mut trials = fixture::trials();
         let chart = |trials: &[fsdyno_record::Trial]| {
             let sections = view::sections(trials, None);
-            let looks = Looks::of(sections.iter().flat_map(|section| &section.rows));
-            figure(&sections[0], &looks)
+            let appearances = Appearances::of(sections.iter().flat_map(|section| &section.rows));
+            figure(&sections[0], &appearances)
         };
         assert!(chart(&trials).unwrap().note.contains("estimate"));
         for phase in trials.iter_mut().flat_map(|trial| &mut trial.measured.phases) {

@@ -6,7 +6,7 @@ use minijinja::{Value, context};
 use super::bars::{self, Bar, Bars, Tone};
 use super::budget::{self, Budget};
 use super::chart::Key;
-use super::colour::{self, Look, Looks};
+use super::colour::{self, Appearance, Appearances};
 use super::conditions::Conditions;
 use super::cuts;
 use super::figure::{Figure, drawn_note};
@@ -72,15 +72,15 @@ pub fn html(rows: &[Row]) -> Result<String, ReportError> {
     Ok(page)
 }
 
-/// The section of a page that shows power cuts; none if the page has no space for it.
+/// The section of a page that shows power cuts, or `None` if the page has no space for it.
 pub fn page_part(all: &[Row], budget: &mut Budget) -> Option<Part> {
     if !budget.next_part() {
         return None;
     }
     let rows: Vec<Row> = executed(all).cloned().collect();
     let rows = rows.as_slice();
-    let looks = looks(rows);
-    let mut drawn = figures(rows, &looks).into_iter();
+    let appearances = appearances(rows);
+    let mut drawn = figures(rows, &appearances).into_iter();
     let mut view = |figure| figure_view(figure, "crash", budget);
     let first: Option<FigureView> = drawn.next().and_then(&mut view);
     let figures: Vec<FigureView> = drawn.filter_map(&mut view).collect();
@@ -99,8 +99,8 @@ fn kind(row: &Row) -> &str {
     row.plan.filesystem.as_ref().map_or("", |filesystem| filesystem.kind.as_str())
 }
 
-fn looks(rows: &[Row]) -> Vec<Look> {
-    Looks::of_kinds(rows.iter().map(kind))
+fn appearances(rows: &[Row]) -> Vec<Appearance> {
+    Appearances::of_kinds(rows.iter().map(kind))
 }
 
 /// `maildir on ext4, xfs: power cuts`.
@@ -155,39 +155,45 @@ fn examples(rows: &[Row]) -> Vec<String> {
 }
 
 /// The figures: speed with the whole table, outcomes of cuts, work lost, recovery time.
-fn figures(rows: &[Row], looks: &[Look]) -> Vec<Figure> {
+fn figures(rows: &[Row], appearances: &[Appearance]) -> Vec<Figure> {
     vec![
-        speed(rows, looks),
-        outcomes(rows, looks),
+        speed(rows, appearances),
+        outcomes(rows, appearances),
         median_and_worst(
             rows,
-            looks,
+            appearances,
             ("lost", "Work lost"),
             lost,
             "age of the oldest unacknowledged work that was lost",
         ),
-        median_and_worst(rows, looks, ("recovery", "Recovery"), mount, "virtual time of the mount"),
+        median_and_worst(
+            rows,
+            appearances,
+            ("recovery", "Recovery"),
+            mount,
+            "virtual time of the mount",
+        ),
     ]
 }
 
-fn speed(rows: &[Row], looks: &[Look]) -> Figure {
+fn speed(rows: &[Row], appearances: &[Appearance]) -> Figure {
     let mut unit = rows.first().map_or("", |row| row.rate.unit.as_str()).to_string();
     if rows.iter().any(|row| row.rate.unit != unit) {
         unit = "units of work".into();
     }
-    let bar = |(row, look): (&Row, &Look)| Bar {
+    let bar = |(row, appearance): (&Row, &Appearance)| Bar {
         name: name_with_disk(row),
-        look: *look,
+        appearance: *appearance,
         value: format!("{:.1} {}/s", row.rate.per_second, number::sanitize(&row.rate.unit)),
         parts: vec![part(row.rate.per_second, Tone::Full)],
         interval: None,
         thin_bar: None,
     };
-    let bars = rows.iter().zip(looks).map(bar).collect();
+    let bars = rows.iter().zip(appearances).map(bar).collect();
     let chart =
         bars::draw(&Bars { title: "Speed".into(), unit: Unit::Rate, bars, key: Vec::new() });
     let mut table = Table { caption: PAIRS.into(), ..table_of(rows) };
-    table.rows.iter_mut().zip(looks).for_each(|(row, look)| row.dot = look.dot());
+    table.rows.iter_mut().zip(appearances).for_each(|(row, appearance)| row.dot = appearance.dot());
     let note = format!(
         "{} per second until durable; one seed, so no interval. The table shows what a power cut costs{}.",
         number::sanitize(&unit),
@@ -211,12 +217,12 @@ fn count_outcomes(row: &Row) -> [usize; OUTCOMES.len()] {
     counts
 }
 
-fn outcomes(rows: &[Row], looks: &[Look]) -> Figure {
-    let bar = |(row, look): (&Row, &Look)| {
+fn outcomes(rows: &[Row], appearances: &[Appearance]) -> Figure {
+    let bar = |(row, appearance): (&Row, &Appearance)| {
         let counts = count_outcomes(row);
         Bar {
             name: name_with_disk(row),
-            look: *look,
+            appearance: *appearance,
             value: format!("{} of {} lost nothing", counts[OUTCOMES.len() - 1], row.outcomes.len()),
             parts: (0..)
                 .zip(counts)
@@ -226,7 +232,7 @@ fn outcomes(rows: &[Row], looks: &[Look]) -> Figure {
             thin_bar: None,
         }
     };
-    let bars = rows.iter().zip(looks).map(bar).collect();
+    let bars = rows.iter().zip(appearances).map(bar).collect();
     let key = (0..)
         .zip(OUTCOMES)
         .map(|(index, (what, _))| (Key::Box(format!("n{index}")), what.to_string()));
@@ -239,9 +245,9 @@ fn outcomes(rows: &[Row], looks: &[Look]) -> Figure {
     let heads: Vec<&str> =
         ["<file system"].into_iter().chain(OUTCOMES.map(|(what, _)| what)).collect();
     let mut table = Table::new("Cuts by their worst outcome", &heads);
-    for (row, look) in rows.iter().zip(looks) {
+    for (row, appearance) in rows.iter().zip(appearances) {
         let counts = count_outcomes(row).map(|n| n.to_string());
-        table.row(*look, std::iter::once(name_with_disk(row)).chain(counts).collect());
+        table.row(*appearance, std::iter::once(name_with_disk(row)).chain(counts).collect());
     }
     let note = format!("Cuts by their worst outcome{}.", drawn_note(bars::MAX_BARS, rows.len()));
     Figure { slug: "outcomes", title: "Outcomes of power cuts".into(), note, chart, table }
@@ -250,7 +256,7 @@ fn outcomes(rows: &[Row], looks: &[Look]) -> Figure {
 /// The figure of a time: its median and its maximum over the cuts.
 fn median_and_worst(
     rows: &[Row],
-    looks: &[Look],
+    appearances: &[Appearance],
     (slug, title): (&'static str, &'static str),
     value: fn(&CutOutcome) -> u64,
     what: &str,
@@ -258,11 +264,11 @@ fn median_and_worst(
     let seconds = |ns: u64| ns as f64 / 1e9;
     let mut table = Table::new(what, &["<file system", "median", "worst"]);
     let mut bars = Vec::new();
-    for (row, look) in rows.iter().zip(looks) {
+    for (row, appearance) in rows.iter().zip(appearances) {
         let (median, max) = row.median_and_max(value);
         bars.push(Bar {
             name: name_with_disk(row),
-            look: *look,
+            appearance: *appearance,
             value: format!(
                 "{} / {}",
                 number::seconds(seconds(median)),
@@ -276,9 +282,10 @@ fn median_and_worst(
             thin_bar: None,
         });
         let cells = [median, max].map(|ns| number::seconds(seconds(ns)));
-        table.row(*look, std::iter::once(name_with_disk(row)).chain(cells).collect());
+        table.row(*appearance, std::iter::once(name_with_disk(row)).chain(cells).collect());
     }
-    let colour = looks.first().map_or("ink".into(), |look| format!("f{}", look.colour));
+    let colour =
+        appearances.first().map_or("ink".into(), |appearance| format!("f{}", appearance.colour));
     let key = vec![
         (Key::Box(colour.clone()), "median cut".to_string()),
         (Key::Box(format!("{colour} light")), "worst cut".to_string()),

@@ -102,23 +102,23 @@ pub fn commands(rows: &[Row]) -> String {
 /// The workload, and every option but the file system.
 fn choices(row: &Row) -> (String, Vec<String>) {
     let plan = &row.plan;
-    let mut words = Vec::new();
+    let mut args = Vec::new();
     let set = plan.workload.params.iter().map(|(key, value)| format!("{key}={value}"));
-    words.extend(set.map(|set| option("set", &set)));
+    args.extend(set.map(|set| option("set", &set)));
     for axis in AXES.iter().filter(|axis| axis.crash == Crash::One) {
         if let Value::Set(value) = (axis.value)(plan)
             && (value != axis.default || axis.of_machine)
         {
-            words.push(option(axis.key, &value));
+            args.push(option(axis.key, &value));
         }
     }
-    words.extend(sysctls(row).map(|sysctl| option("sysctl", &sysctl)));
+    args.extend(sysctls(row).map(|sysctl| option("sysctl", &sysctl)));
     if row.disk != DiskFault::Honest {
-        words.push(option("misbehave", fault_name(row.disk)));
+        args.push(option("misbehave", fault_name(row.disk)));
     }
-    words.push(format!("--tear {}", row.atomic_unit.bytes()));
-    words.push(format!("--cuts {} --seed {}", row.outcomes.len(), row.seed));
-    (quote(&plan.workload.name), words)
+    args.push(format!("--tear {}", row.atomic_unit.bytes()));
+    args.push(format!("--cuts {} --seed {}", row.outcomes.len(), row.seed));
+    (quote(&plan.workload.name), args)
 }
 
 #[cfg(test)]

@@ -41,7 +41,7 @@ pub fn charts(judged: &Judged) -> Vec<ChartFile> {
     drawn.enumerate().map(file).collect()
 }
 
-/// The drawing; none without a table.
+/// The drawing, or `None` without a table.
 pub fn chart(tables: &[Factors]) -> Option<Chart> {
     if tables.is_empty() {
         return None;

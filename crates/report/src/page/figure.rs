@@ -18,7 +18,7 @@ pub struct Figure {
     pub table: Table,
 }
 
-/// `n = 3`, `n = 2 to 5`; with a note if some have no interval because n = 1.
+/// `n = 3` or `n = 2 to 5`, with a note if some have no interval because n = 1.
 pub fn n_text(numbers: impl Iterator<Item = usize>) -> String {
     let numbers: Vec<usize> = numbers.collect();
     let min = numbers.iter().copied().min().unwrap_or(0);

@@ -6,7 +6,7 @@ use fsdyno_record::Trial;
 use fsdyno_record::series::Series;
 
 use super::chart::MARK;
-use super::colour::Looks;
+use super::colour::Appearances;
 use super::figure::Figure;
 use super::figures::figures;
 use super::{growth, overview, timeline};
@@ -33,24 +33,24 @@ pub fn charts<'b>(
 ) -> Vec<ChartFile> {
     let sections = view::sections(trials, basis);
     let curves = curve::curves(trials);
-    let looks = Looks::of(
+    let appearances = Appearances::of(
         sections.iter().flat_map(|s| &s.rows).chain(curves.iter().flat_map(growth::rows)),
     );
     let series = Index::of(series);
     let mut files = ChartFiles::default();
-    if let Some(figure) = overview::figure(&sections, &looks) {
+    if let Some(figure) = overview::figure(&sections, &appearances) {
         files.add("", &figure);
     }
     for timeline in &crate::timeline::timelines(trials) {
         files.add(&timeline.title, &timeline::figure(timeline));
     }
     for section in &sections {
-        for figure in figures(section, &looks, &series) {
+        for figure in figures(section, &appearances, &series) {
             files.add(&section.title(), &figure);
         }
     }
     for curve in &curves {
-        files.add(&curve.title, &growth::figure(curve, &looks));
+        files.add(&curve.title, &growth::figure(curve, &appearances));
     }
     files.files
 }

@@ -9,7 +9,7 @@ use crate::model::Section;
 use crate::number;
 use crate::table::{Row, Table};
 
-/// The table; none if there was no such work.
+/// The table, or `None` if there was no such work.
 pub fn table(sections: &[Section<'_>]) -> Option<Table> {
     let heads = ["<workload", "<file system", "<position", "<action", "time", "n"];
     let mut table = Table::new("Means over n trials", &heads);

@@ -3,7 +3,7 @@
 use fsdyno_record::{Histogram, Nanos};
 
 use super::chart::{Chart, Key};
-use super::colour::{Look, Looks};
+use super::colour::{Appearance, Appearances};
 use super::figure::{Figure, drawn_note};
 use super::scale::{Log, Unit};
 use crate::model::{Row, Section};
@@ -18,8 +18,8 @@ const HEIGHT: f64 = 208.0;
 /// The smallest share of ops that is drawn.
 const MIN_SHARE: f64 = 1e-6;
 
-/// The figure; none if no op has a latency.
-pub fn figure(section: &Section<'_>, looks: &Looks) -> Option<Figure> {
+/// The figure, or `None` if no op has a latency.
+pub fn figure(section: &Section<'_>, appearances: &Appearances) -> Option<Figure> {
     let op = section.latency_op?.name();
     let rows: Vec<(&Row<'_>, &Histogram)> =
         section.rows.iter().filter_map(|row| Some((row, row.latency.as_ref()?))).collect();
@@ -32,11 +32,11 @@ pub fn figure(section: &Section<'_>, looks: &Looks) -> Option<Figure> {
          logarithmic; all seeds together{}.",
         drawn_note(MAX_LINES, rows.len())
     );
-    let chart = chart(&format!("{}: latency of {op}", section.title()), &rows, looks);
-    Some(Figure { slug: "latency", title, note, chart, table: table(op, &rows, looks) })
+    let chart = chart(&format!("{}: latency of {op}", section.title()), &rows, appearances);
+    Some(Figure { slug: "latency", title, note, chart, table: table(op, &rows, appearances) })
 }
 
-fn chart(title: &str, rows: &[(&Row<'_>, &Histogram)], looks: &Looks) -> Chart {
+fn chart(title: &str, rows: &[(&Row<'_>, &Histogram)], appearances: &Appearances) -> Chart {
     let rows = &rows[..rows.len().min(MAX_LINES)];
     let descriptions = rows.iter().map(|(row, all)| {
         let [p50, p99] = [50.0, 99.0].map(|p| Nanos(all.percentile(p)));
@@ -44,7 +44,7 @@ fn chart(title: &str, rows: &[(&Row<'_>, &Histogram)], looks: &Looks) -> Chart {
     });
     let mut chart = Chart::new(title, descriptions.collect::<Vec<_>>().join("; ") + ".");
     let key: Vec<(Key, String)> =
-        rows.iter().map(|(row, _)| (Key::Line(looks.get(row)), row.name.clone())).collect();
+        rows.iter().map(|(row, _)| (Key::Line(appearances.get(row)), row.name.clone())).collect();
     chart.key(&key);
     let buckets: Vec<Vec<(u64, u64)>> = rows.iter().map(|(_, all)| all.buckets()).collect();
     let shortest = buckets.iter().filter_map(|all| all.first()).map(|bucket| bucket.0.max(1)).min();
@@ -62,10 +62,10 @@ fn chart(title: &str, rows: &[(&Row<'_>, &Histogram)], looks: &Looks) -> Chart {
         let label = if share < 1.0 { percentile(share) } else { String::new() };
         chart.horizontal_line(top + HEIGHT * (1.0 - position), &label);
     }
-    let paths: Vec<(Look, String)> = rows
+    let paths: Vec<(Appearance, String)> = rows
         .iter()
         .zip(&buckets)
-        .map(|((row, all), buckets)| (looks.get(row), path(buckets, all.max(), &x, &y)))
+        .map(|((row, all), buckets)| (appearances.get(row), path(buckets, all.max(), &x, &y)))
         .collect();
     chart.paths(top, HEIGHT, &paths);
     chart.grow(HEIGHT + super::chart::AXIS);
@@ -99,7 +99,7 @@ fn path(buckets: &[(u64, u64)], longest: u64, x: &Log, y: &Log) -> String {
     path
 }
 
-fn table(op: &str, rows: &[(&Row<'_>, &Histogram)], looks: &Looks) -> Table {
+fn table(op: &str, rows: &[(&Row<'_>, &Histogram)], appearances: &Appearances) -> Table {
     let heads = ["<file system", op, "p50", "p90", "p99", "p99.9", "max"];
     let mut table =
         Table::new("Latency percentiles over all seeds, at most 1.6 % too high", &heads);
@@ -107,7 +107,7 @@ fn table(op: &str, rows: &[(&Row<'_>, &Histogram)], looks: &Looks) -> Table {
         let mut cells = vec![row.name.clone(), number::count(all.count())];
         let percentile = |p: f64| Nanos(all.percentile(p)).to_string();
         cells.extend([50.0, 90.0, 99.0, 99.9, 100.0].map(percentile));
-        table.row(looks.get(row), cells);
+        table.row(appearances.get(row), cells);
     }
     table
 }
@@ -146,8 +146,8 @@ mod tests {
     fn every_file_system_has_its_line_and_its_row() {
         let trials = fixture::trials();
         let sections = view::sections(&trials, None);
-        let looks = Looks::of(sections.iter().flat_map(|section| &section.rows));
-        let figure = figure(&sections[0], &looks).unwrap();
+        let appearances = Appearances::of(sections.iter().flat_map(|section| &section.rows));
+        let figure = figure(&sections[0], &appearances).unwrap();
         let svg = figure.chart.inline("a");
         assert_eq!(svg.matches("<path class=\"line l").count(), 6, "three lines, three in the key");
         assert_eq!(figure.table.rows.len(), 3);

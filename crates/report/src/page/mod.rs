@@ -55,7 +55,7 @@ use crate::{
     trials, work_units,
 };
 use budget::Budget;
-use colour::Looks;
+use colour::Appearances;
 use conditions::Conditions;
 use figure::Figure;
 use figures::figures;
@@ -123,17 +123,17 @@ fn page_of(
     let curve_points = || points_of(&curves);
     let rows = || rows_of(&sections);
     let points = || curve_points().map(|point| (point.workload.as_str(), &point.row));
-    let looks = Looks::of(rows().chain(points()).map(|(_, row)| row));
+    let appearances = Appearances::of(rows().chain(points()).map(|(_, row)| row));
     let mut environment = environment()?;
     let timelines = crate::timeline::timelines(trials);
     let extra_parts = usize::from(!crashed.is_empty()) + usize::from(!timelines.is_empty());
     let extra_parts = extra_parts + explanations.len().min(why::MAX_EXPLAINED);
     let mut budget = Budget::of(sections.len() + curves.len() + extra_parts);
-    let overview = overview::figure(&sections, &looks);
+    let overview = overview::figure(&sections, &appearances);
     let overview = overview.and_then(|figure| figure_view(figure, "all", &mut budget));
     let matrix = crate::matrix::table(&sections).map(|matrix| grid(&budget.fit(matrix)));
     let timeline = timeline::part(&timelines, &mut budget);
-    let mut parts = parts(&sections, &curves, &looks, &Index::of(series), &mut budget);
+    let mut parts = parts(&sections, &curves, &appearances, &Index::of(series), &mut budget);
     parts.splice(0..0, timeline);
     let cuts = power_cuts(crashed, &mut budget);
     let cuts_at = cuts.as_ref().map(|part| part.id.clone());
@@ -211,7 +211,7 @@ fn power_cuts(crashed: &[fsdyno_crash::Row], budget: &mut Budget) -> Option<Part
 fn parts(
     sections: &[Section<'_>],
     curves: &[Curve<'_>],
-    looks: &Looks,
+    appearances: &Appearances,
     series: &Index<'_>,
     budget: &mut Budget,
 ) -> Vec<Part> {
@@ -223,13 +223,13 @@ fn parts(
         }
         let id = format!("s{index}");
         // Details are computed only if there is space for them.
-        let mut figures = figures(section, looks, series).into_iter();
+        let mut figures = figures(section, appearances, series).into_iter();
         let first = figures.next().and_then(|figure| figure_view(figure, &id, budget));
         let figures = figures.filter_map(|figure| figure_view(figure, &id, budget)).collect();
         let (results, units) = work_units::lines(section);
         let counts = results.into_iter().chain(units).chain(disks::lines(section));
         let lines = counts.chain(described::lines(section)).collect();
-        let calls = calls_of(section, looks, budget);
+        let calls = calls_of(section, appearances, budget);
         let lines = budget::lines(lines);
         let (title, main) = (section.title(), index == main);
         parts.push(Part { id, title, main, first, figures, lines, calls });
@@ -239,7 +239,7 @@ fn parts(
             continue;
         }
         let id = format!("c{index}");
-        let figure = growth::figure(curve, looks);
+        let figure = growth::figure(curve, appearances);
         let title = figure.title.clone();
         let first = figure_view(Figure { title: "Growth".into(), ..figure }, &id, budget);
         let lines = budget::lines(curve::sentences(curve));
@@ -250,7 +250,11 @@ fn parts(
 }
 
 /// Every kind of call, with its count, its share of the time, and latencies.
-fn calls_of(section: &Section<'_>, looks: &Looks, budget: &mut Budget) -> Option<Value> {
+fn calls_of(
+    section: &Section<'_>,
+    appearances: &Appearances,
+    budget: &mut Budget,
+) -> Option<Value> {
     let heads = ["<file system", "<call", "count", "share", "p50", "p99", "max"];
     let mut table = Table::new("All seeds; share of the time of all calls", &heads);
     for row in &section.rows {
@@ -264,7 +268,7 @@ fn calls_of(section: &Section<'_>, looks: &Looks, budget: &mut Budget) -> Option
                 calls.p99.to_string(),
                 calls.max.to_string(),
             ];
-            table.row(looks.get(row), cells);
+            table.row(appearances.get(row), cells);
         }
         if table.size() > budget.remaining() {
             break;
@@ -408,7 +412,8 @@ mod tests {
         assert!(position("id=\"conditions\"") < position("class=\"command\""));
         assert!(position("href=\"#repeat\"") < position("class=\"answer\""));
         assert!(
-            page.contains("synced") && page.contains("including what the empty file system takes")
+            page.contains("synced")
+                && page.contains("including the space that an empty file system occupies")
         );
     }
 
@@ -446,8 +451,8 @@ mod tests {
         }
         for trials in [zero, fixture::single(), vec![fixture::trials().remove(0)], Vec::new()] {
             let page = page(&trials);
-            for wrong in ["NaN", "inf%", "inf\""] {
-                assert!(!page.contains(wrong), "{wrong}");
+            for invalid in ["NaN", "inf%", "inf\""] {
+                assert!(!page.contains(invalid), "{invalid}");
             }
         }
     }

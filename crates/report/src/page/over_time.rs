@@ -7,7 +7,7 @@ use fsdyno_record::trial::Outcome;
 use fsdyno_record::{Bytes, Trial};
 
 use super::chart::{AXIS, Anchor, Chart, Key};
-use super::colour::{Look, Looks};
+use super::colour::{Appearance, Appearances};
 use super::figure::{Figure, drawn_note};
 use super::latency::MAX_LINES;
 use super::scale::{Scale, Unit};
@@ -32,8 +32,8 @@ const MAX_STEPS: usize = 120;
 pub fn drawn_trials(trials: &[Trial]) -> Vec<&Trial> {
     let mut firsts: BTreeMap<_, &Trial> = BTreeMap::new();
     for trial in trials.iter().filter(|trial| trial.outcome == Outcome::Ok) {
-        let found = (&trial.conditions.kernel, &trial.conditions.cpu);
-        let row = (&trial.plan.hash, &trial.plan.label, &trial.lab_id, found);
+        let environment = (&trial.conditions.kernel, &trial.conditions.cpu);
+        let row = (&trial.plan.hash, &trial.plan.label, &trial.lab_id, environment);
         let first = firsts.entry(row).or_insert(trial);
         if trial.seed < first.seed {
             *first = trial;
@@ -43,16 +43,16 @@ pub fn drawn_trials(trials: &[Trial]) -> Vec<&Trial> {
 }
 
 /// A row's series in one phase.
-struct Drawn<'a> {
+struct DrawnRow<'a> {
     name: &'a str,
-    look: Look,
+    appearance: Appearance,
     seed: u64,
     series: &'a PhaseSeries,
     /// Seconds from the first op to the end of the phase.
     length: f64,
 }
 
-impl Drawn<'_> {
+impl DrawnRow<'_> {
     /// The end of interval `index`, in seconds.
     fn end(&self, index: usize) -> f64 {
         self.series.end(index).seconds()
@@ -87,50 +87,58 @@ impl Drawn<'_> {
     }
 }
 
-/// The figure of the lowest seed of each row; none if nothing was recorded over time.
-pub fn figure(section: &Section<'_>, looks: &Looks, series: &Index<'_>) -> Option<Figure> {
+/// The figure of the lowest seed of each row, or `None` if nothing was recorded over time.
+pub fn figure(
+    section: &Section<'_>,
+    appearances: &Appearances,
+    series: &Index<'_>,
+) -> Option<Figure> {
     let rows = section.rows.iter().filter_map(|row| {
         let (trial, phase) = row.trials.first()?;
         let trial_series = series.get(trial)?;
         let series = trial_series.phases.iter().find(|series| series.name == phase.name)?;
         let length = series.length_ns.seconds();
-        let (name, look, seed) = (row.name.as_str(), looks.get(row), trial.seed);
-        (length > 0.0).then_some(Drawn { name, look, seed, series, length })
+        let (name, appearance, seed) = (row.name.as_str(), appearances.get(row), trial.seed);
+        (length > 0.0).then_some(DrawnRow { name, appearance, seed, series, length })
     });
-    let rows: Vec<Drawn<'_>> = rows.collect();
+    let rows: Vec<DrawnRow<'_>> = rows.collect();
     let first = rows.first()?;
     let seeds = match rows.iter().all(|row| row.seed == first.seed) {
         true => format!("seed {} only", first.seed),
         false => "only the first seed of each row".to_string(),
     };
     let note = format!(
-        "From the first op to {}; {seeds}, n = 1{}. Every value is in \
+        "From the first op {}; {seeds}, n = 1{}. Every value is in \
          series.ndjson.",
-        end_stamp(section),
+        describe_end(section),
         drawn_note(MAX_LINES, rows.len())
     );
     let chart = chart(&format!("{}: over time", section.title()), &rows);
     Some(Figure { slug: "over-time", title: "Over time".into(), note, chart, table: table(&rows) })
 }
 
-/// The time at which the series of a phase end: durable, else the last known stamp.
-fn end_stamp(section: &Section<'_>) -> &'static str {
-    let all = || section.rows.iter().filter_map(|row| row.trials.first());
-    let stamp = |(_, phase): &Run<'_>| match (phase.durable_ns, phase.synced_ns) {
-        (Some(_), _) => "durable",
-        (None, Some(_)) => "synced (durable is unknown)",
-        (None, None) => "the last call's return (durable is unknown)",
+/// Describes the end of the series of a phase: durable, or the last known time.
+fn describe_end(section: &Section<'_>) -> &'static str {
+    let first_runs = || section.rows.iter().filter_map(|row| row.trials.first());
+    let end = |(_, phase): &Run<'_>| match (phase.durable_ns, phase.synced_ns) {
+        (Some(_), _) => "until the data was durable",
+        (None, Some(_)) => "until the data was synced (durable is unknown)",
+        (None, None) => "until the last call returned (durable is unknown)",
     };
-    let mut stamps = all().map(stamp);
-    let Some(first) = stamps.next() else { return "its end" };
-    if stamps.all(|stamp| stamp == first) { first } else { "durable, or the last known stamp" }
+    let mut ends = first_runs().map(end);
+    let Some(first) = ends.next() else { return "to the end of the phase" };
+    if ends.all(|end| end == first) {
+        first
+    } else {
+        "until the data was durable, or until the last known time"
+    }
 }
 
 /// Seconds and values.
 type Line = Vec<(f64, f64)>;
 
 /// A panel of the chart: its name, its unit and its line.
-type Panel = (&'static str, Unit, fn(&Drawn<'_>) -> Line);
+type Panel = (&'static str, Unit, fn(&DrawnRow<'_>) -> Line);
 
 const PANELS: [Panel; 4] = [
     ("ops per second", Unit::Rate, |row| row.rates()),
@@ -141,12 +149,12 @@ const PANELS: [Panel; 4] = [
     }),
 ];
 
-fn chart(title: &str, rows: &[Drawn<'_>]) -> Chart {
+fn chart(title: &str, rows: &[DrawnRow<'_>]) -> Chart {
     let rows = &rows[..rows.len().min(MAX_LINES)];
-    let words = rows.iter().map(|row| format!("{}: {}", row.name, describe(row)));
-    let mut chart = Chart::new(title, words.collect::<Vec<_>>().join("; ") + ".");
+    let descriptions = rows.iter().map(|row| format!("{}: {}", row.name, describe(row)));
+    let mut chart = Chart::new(title, descriptions.collect::<Vec<_>>().join("; ") + ".");
     let key: Vec<(Key, String)> =
-        rows.iter().map(|row| (Key::Line(row.look), row.name.to_string())).collect();
+        rows.iter().map(|row| (Key::Line(row.appearance), row.name.to_string())).collect();
     chart.key(&key);
     let longest = rows.iter().map(|row| row.length).fold(0.0, f64::max);
     let time = Scale::with_max(longest, Unit::Seconds);
@@ -176,11 +184,11 @@ fn chart(title: &str, rows: &[Drawn<'_>]) -> Chart {
             );
         }
         let stepped = matches!(unit, Unit::Rate | Unit::ByteRate);
-        let paths: Vec<(Look, String)> = rows
+        let paths: Vec<(Appearance, String)> = rows
             .iter()
             .zip(lines)
             .filter(|(_, line)| !line.is_empty())
-            .map(|(row, line)| (row.look, path(line, stepped, height, &time, &scale)))
+            .map(|(row, line)| (row.appearance, path(line, stepped, height, &time, &scale)))
             .collect();
         chart.paths(top, height, &paths);
         chart.grow(height + if last { AXIS } else { PANEL_GAP });
@@ -190,15 +198,15 @@ fn chart(title: &str, rows: &[Drawn<'_>]) -> Chart {
 
 /// The SVG path of a line: steps for rates, straight lines between readings.
 fn path(line: &[(f64, f64)], stepped: bool, height: f64, time: &Scale, scale: &Scale) -> String {
-    let right = |seconds: f64| (time.at(seconds) * 1000.0).round();
+    let x_of = |seconds: f64| (time.at(seconds) * 1000.0).round();
     let y_of = |value: f64| ((1.0 - scale.at(value)) * height * 10.0).round() / 10.0;
-    let every = line.len().div_ceil(MAX_STEPS).max(1);
+    let steps_per_group = line.len().div_ceil(MAX_STEPS).max(1);
     let mut path = String::new();
-    for group in line.chunks(every) {
+    for group in line.chunks(steps_per_group) {
         let Some((end, last)) = group.last() else { continue };
-        // Rates of several intervals are averaged; of several readings, the last one is drawn.
+        // If several intervals share a step, their rates are averaged; of readings, the last one is drawn.
         let mean = group.iter().map(|(_, value)| value).sum::<f64>() / group.len() as f64;
-        let (x, y) = (right(*end), y_of(if stepped { mean } else { *last }));
+        let (x, y) = (x_of(*end), y_of(if stepped { mean } else { *last }));
         path.push_str(&match (path.is_empty(), stepped) {
             (true, true) => format!("M0 {y}H{x}"),
             (true, false) => format!("M{x} {y}"),
@@ -213,7 +221,7 @@ fn peak(values: &[u64]) -> Option<String> {
     values.iter().max().map(|bytes| Bytes(*bytes).to_string())
 }
 
-fn describe(row: &Drawn<'_>) -> String {
+fn describe(row: &DrawnRow<'_>) -> String {
     let rates = row.rates();
     let highest = rates.iter().map(|(_, rate)| *rate).fold(0.0, f64::max);
     let dirty = peak(&row.series.dirty_bytes).map(|peak| format!(", at most {peak} dirty"));
@@ -225,15 +233,15 @@ fn describe(row: &Drawn<'_>) -> String {
 }
 
 /// A summary of the lines: all their values would make an unreadable table.
-fn table(rows: &[Drawn<'_>]) -> Table {
+fn table(rows: &[DrawnRow<'_>]) -> Table {
     let heads = [
         "<file system",
         "seed",
         "intervals",
-        "length",
+        "interval length",
         "min ops/s",
-        "median",
-        "max",
+        "median ops/s",
+        "max ops/s",
         "max dirty",
         "max under write-back",
         "written to device",
@@ -245,9 +253,9 @@ fn table(rows: &[Drawn<'_>]) -> Table {
         let rate = |index: usize| {
             rates.get(index).map_or("–".into(), |rate| number::format_scaled(*rate))
         };
-        let dash = |text: Option<String>| text.unwrap_or_else(|| "–".into());
-        let wrote = &row.series.device_written_bytes;
-        let wrote = (!wrote.is_empty()).then(|| Bytes(wrote.iter().sum()).to_string());
+        let or_dash = |text: Option<String>| text.unwrap_or_else(|| "–".into());
+        let written = &row.series.device_written_bytes;
+        let written = (!written.is_empty()).then(|| Bytes(written.iter().sum()).to_string());
         let cells = vec![
             row.name.to_string(),
             row.seed.to_string(),
@@ -256,11 +264,11 @@ fn table(rows: &[Drawn<'_>]) -> Table {
             rate(0),
             rate(rates.len() / 2),
             rate(rates.len().saturating_sub(1)),
-            dash(peak(&row.series.dirty_bytes)),
-            dash(peak(&row.series.writeback_bytes)),
-            dash(wrote),
+            or_dash(peak(&row.series.dirty_bytes)),
+            or_dash(peak(&row.series.writeback_bytes)),
+            or_dash(written),
         ];
-        table.row(row.look, cells);
+        table.row(row.appearance, cells);
     }
     table.without_empty()
 }
@@ -276,8 +284,8 @@ mod tests {
         let trials = fixture::trials();
         let series = fixture::series(&trials);
         let sections = view::sections(&trials, None);
-        let looks = Looks::of(sections.iter().flat_map(|section| &section.rows));
-        let figure = figure(&sections[0], &looks, &Index::of(&series)).unwrap();
+        let appearances = Appearances::of(sections.iter().flat_map(|section| &section.rows));
+        let figure = figure(&sections[0], &appearances, &Index::of(&series)).unwrap();
         let svg = figure.chart.inline("a");
         for panel in PANELS {
             assert!(svg.contains(panel.0), "{}", panel.0);
@@ -294,18 +302,18 @@ mod tests {
             trials.iter_mut().flat_map(|trial| &mut trial.measured.phases).for_each(change);
             let series = fixture::series(&trials);
             let sections = view::sections(&trials, None);
-            let looks = Looks::of(sections.iter().flat_map(|section| &section.rows));
-            figure(&sections[0], &looks, &Index::of(&series)).unwrap().note
+            let appearances = Appearances::of(sections.iter().flat_map(|section| &section.rows));
+            figure(&sections[0], &appearances, &Index::of(&series)).unwrap().note
         };
-        assert!(note(|_| {}).contains("first op to durable; "));
+        assert!(note(|_| {}).contains("first op until the data was durable; "));
         let synced = note(|phase| (phase.durable_ns, phase.synced_ns) = (None, Some(Nanos(9))));
-        assert!(synced.contains("to synced (durable is unknown)"), "{synced}");
+        assert!(synced.contains("until the data was synced (durable is unknown)"), "{synced}");
         let returned = note(|phase| (phase.durable_ns, phase.synced_ns) = (None, None));
-        assert!(returned.contains("to the last call's return"), "{returned}");
+        assert!(returned.contains("until the last call returned"), "{returned}");
     }
 
     #[test]
-    fn the_least_seed_of_each_row_is_drawn_and_other_series_are_not_needed() {
+    fn the_lowest_seed_of_each_row_is_drawn_and_other_series_are_not_needed() {
         let mut trials = fixture::trials();
         trials.reverse();
         let drawn = drawn_trials(&trials);
@@ -317,12 +325,12 @@ mod tests {
         let trials = fixture::trials();
         let mut series = fixture::series(&trials);
         let sections = view::sections(&trials, None);
-        let looks = Looks::of(sections.iter().flat_map(|section| &section.rows));
-        assert!(figure(&sections[0], &looks, &Index::of(&[])).is_none());
+        let appearances = Appearances::of(sections.iter().flat_map(|section| &section.rows));
+        assert!(figure(&sections[0], &appearances, &Index::of(&[])).is_none());
         for phase in series.iter_mut().flat_map(|one| &mut one.phases) {
             phase.writeback_bytes.clear();
         }
-        let figure = figure(&sections[0], &looks, &Index::of(&series)).unwrap();
+        let figure = figure(&sections[0], &appearances, &Index::of(&series)).unwrap();
         assert!(!figure.chart.inline("a").contains("under write-back"));
     }
 
@@ -334,11 +342,11 @@ mod tests {
             ops: vec![100, 100, 10],
             ..PhaseSeries::default()
         };
-        let look = Look { colour: 0, hatch: 0 };
+        let appearance = Appearance { colour: 0, hatch: 0 };
         let rates = |tenths: u64| {
             let series = series(Nanos(tenths * 100_000_000));
             let length = series.length_ns.seconds();
-            Drawn { name: "a", look, seed: 1, series: &series, length }.rates()
+            DrawnRow { name: "a", appearance, seed: 1, series: &series, length }.rates()
         };
         assert_eq!(rates(21), [(1.0, 100.0), (2.1, 110.0 / 1.1)]);
         assert_eq!(rates(25), [(1.0, 100.0), (2.0, 100.0), (2.5, 20.0)]);

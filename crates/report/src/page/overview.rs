@@ -1,7 +1,7 @@
 //! The overview: every phase of every workload, each file system's time as a ratio with its interval.
 
 use super::chart::{AXIS, Anchor, Chart, percent, truncate};
-use super::colour::{Look, Looks};
+use super::colour::{Appearance, Appearances};
 use super::figure::{Figure, n_text};
 use super::scale::{Scale, Unit};
 use crate::measure::Measure;
@@ -77,7 +77,7 @@ const PHASE_GAP: f64 = 12.0;
 /// One dot.
 struct Dot {
     name: String,
-    look: Look,
+    appearance: Appearance,
     n: usize,
     /// True if all others are compared with it.
     base: bool,
@@ -96,9 +96,10 @@ struct Phase {
     dots: Vec<Dot>,
 }
 
-/// The figure; none if nothing is compared.
-pub fn figure(sections: &[Section<'_>], looks: &Looks) -> Option<Figure> {
-    let phases: Vec<Phase> = sections.iter().filter_map(|section| phase(section, looks)).collect();
+/// The figure, or `None` if nothing is compared.
+pub fn figure(sections: &[Section<'_>], appearances: &Appearances) -> Option<Figure> {
+    let phases: Vec<Phase> =
+        sections.iter().filter_map(|section| phase(section, appearances)).collect();
     let versus = sections.first()?.versus.clone();
     if phases.is_empty() {
         return None;
@@ -134,14 +135,14 @@ pub fn figure(sections: &[Section<'_>], looks: &Looks) -> Option<Figure> {
     Some(Figure { slug: "overview", title: "Overview".into(), note, chart, table })
 }
 
-fn phase<'s>(section: &'s Section<'_>, looks: &Looks) -> Option<Phase> {
+fn phase<'s>(section: &'s Section<'_>, appearances: &Appearances) -> Option<Phase> {
     let dot = |row: &'s Row<'_>| {
         // A row without a ratio in the table (no calls, a time of zero) has no dot.
         let ratio = row.ratio?;
         let comparison = row.comparison;
         Some(Dot {
             name: row.marked_name(),
-            look: looks.get(row),
+            appearance: appearances.get(row),
             // For pairs, n is the number of pairs.
             n: comparison.map_or(row.returned.n, |comparison| comparison.n),
             base: comparison.is_none(),
@@ -254,7 +255,7 @@ fn label(dot: &Dot, axis: &Axis) -> String {
     }
 }
 
-/// The position of a dot's name next to its interval, and true if that is on the right; none if the name fits on
+/// The position of a dot's name next to its interval, and true if that is on the right, or `None` if the name fits on
 /// neither side in the narrowest chart.
 fn side_position(dot: &Dot, axis: &Axis) -> Option<(f64, bool)> {
     let (low, high) = dot.interval.unwrap_or((dot.ratio, dot.ratio));
@@ -269,7 +270,7 @@ fn side_position(dot: &Dot, axis: &Axis) -> Option<(f64, bool)> {
 
 /// Draws a dot with its interval and its name.
 fn mark(chart: &mut Chart, dot: &Dot, axis: &Axis, y: f64, names: NamePlacement) {
-    let (x, colour) = (axis.at(dot.ratio), dot.look.colour);
+    let (x, colour) = (axis.at(dot.ratio), dot.appearance.colour);
     let (low, high) = dot.interval.unwrap_or((dot.ratio, dot.ratio));
     let (low_x, right) = (axis.at(low), axis.at(high));
     if right > low_x {
@@ -341,7 +342,7 @@ fn table(phases: &[Phase], versus: &str, measured: &str) -> Table {
                 dot.interval.map_or("–".into(), interval),
                 dot.verdict.into(),
             ];
-            table.row(dot.look, cells);
+            table.row(dot.appearance, cells);
         }
     }
     table.without_empty()
@@ -354,8 +355,8 @@ mod tests {
 
     fn of(trials: &[fsdyno_record::Trial], baseline: Option<&str>) -> Option<Figure> {
         let sections = view::sections(trials, baseline);
-        let looks = Looks::of(sections.iter().flat_map(|section| &section.rows));
-        figure(&sections, &looks)
+        let appearances = Appearances::of(sections.iter().flat_map(|section| &section.rows));
+        figure(&sections, &appearances)
     }
 
     #[test]
@@ -395,7 +396,7 @@ mod tests {
     fn small_differences_look_small() {
         let dot = |ratio| Dot {
             name: "a".into(),
-            look: Look { colour: 0, hatch: 0 },
+            appearance: Appearance { colour: 0, hatch: 0 },
             n: 3,
             base: false,
             ratio,

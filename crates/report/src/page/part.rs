@@ -43,7 +43,7 @@ pub struct FigureView {
     pub table: Value,
 }
 
-/// Converts a figure if the page has space for it; otherwise counts it as omitted.
+/// Converts a figure if the page has space for it, and counts it as omitted otherwise.
 pub fn figure_view(figure: Figure, part: &str, budget: &mut Budget) -> Option<FigureView> {
     let Figure { slug, title, note, chart, table } = figure;
     let id = format!("{part}-{slug}");

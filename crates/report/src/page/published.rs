@@ -50,7 +50,7 @@ pub fn charts(judged: &Judged) -> Vec<ChartFile> {
     drawn.enumerate().map(file).collect()
 }
 
-/// The figure of a variant; none if no claim has both numbers.
+/// The figure of a variant, or `None` if no claim has both numbers.
 pub fn figure(variant: &Variant) -> Option<Figure> {
     let all: Vec<Pair<'_>> = variant.claims.iter().filter_map(pair).collect();
     let (count, claims) = (all.len(), variant.claims.len());
@@ -79,7 +79,7 @@ pub fn figure(variant: &Variant) -> Option<Figure> {
     })
 }
 
-/// Both numbers of a claim; none if one is missing or cannot be on a logarithmic axis.
+/// Both numbers of a claim, or `None` if one is missing or cannot be on a logarithmic axis.
 fn pair(claim: &Claim) -> Option<Pair<'_>> {
     let (published, measured) = (claim.published?, claim.measured?);
     let is_drawn = |value: f64| value.is_finite() && value > 0.0;
@@ -197,11 +197,11 @@ fn draw(chart: &mut Chart, pair: &Pair<'_>, axis: &Axis, top: f64) {
 }
 
 fn describe(panels: &[Panel<'_>]) -> String {
-    let words = |pair: &Pair<'_>| {
+    let describe = |pair: &Pair<'_>| {
         let (published, measured) = (digits(pair.published), digits(pair.measured.value));
         format!("{}: published {published}, measured {measured}", sanitize(&pair.claim.id))
     };
-    let all = panels.iter().flat_map(|panel| panel.pairs.iter().map(words));
+    let all = panels.iter().flat_map(|panel| panel.pairs.iter().map(describe));
     all.collect::<Vec<_>>().join("; ") + "."
 }
 

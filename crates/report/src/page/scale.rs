@@ -121,7 +121,7 @@ pub struct Log {
 }
 
 impl Log {
-    /// The axis between whole powers of ten around these two positive values; at least one decade.
+    /// The axis between whole powers of ten around these two positive values. It spans at least one decade.
     pub fn of_range(min: f64, max: f64) -> Log {
         let power = |value: f64| if value > 0.0 { value.log10() } else { 0.0 };
         let low = (power(min) + 1e-9).floor() as i32;

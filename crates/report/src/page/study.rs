@@ -143,7 +143,7 @@ struct Shown {
     subject: String,
     count: String,
     claims: Vec<ShownClaim>,
-    /// The chart of published and measured numbers; none if no claim has both.
+    /// The chart of published and measured numbers, or `None` if no claim has both.
     pairs: Option<ShownPairs>,
     /// The drawing of the tables of factors.
     picture: Option<Value>,

@@ -11,14 +11,14 @@ use crate::model::{Row, Section};
 use crate::table::Failure;
 use crate::{answer, machines, number, subject};
 
-/// The note on explained trials that the page has no space for; none if there are none.
+/// The note on explained trials that the page has no space for, or `None` if there are none.
 pub fn more_explained(count: usize) -> Option<String> {
     let verb = if count == 1 { "is" } else { "are" };
     (count > 0)
         .then(|| format!("{} {verb} in why.ndjson", number::counted(count, "more explained trial")))
 }
 
-/// `dirops and tarball on ext4, xfs`; if machines have separate sections, `dirops on ext4, xfs: laptop, pc`.
+/// `dirops and tarball on ext4, xfs`, or, if machines have separate sections, `dirops on ext4, xfs: laptop, pc`.
 pub fn title<'r, 't: 'r>(rows: impl Iterator<Item = (&'r str, &'r Row<'t>)>) -> String {
     let mut workloads: Vec<&str> = Vec::new();
     let mut names: Vec<&str> = Vec::new();

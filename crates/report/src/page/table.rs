@@ -1,6 +1,6 @@
 //! The tables of the page: the numbers of each chart.
 
-use super::colour::Look;
+use super::colour::Appearance;
 use crate::table::{Head, Kind, Row, Table};
 
 impl Table {
@@ -8,7 +8,7 @@ impl Table {
     /// before it.
     pub fn new(caption: impl Into<String>, heads: &[&str]) -> Table {
         let head = |text: &&str| match text.strip_prefix('<') {
-            Some(words) => Head { text: words.into(), kind: Kind::Words, ..Head::default() },
+            Some(words) => Head { text: words.into(), kind: Kind::Text, ..Head::default() },
             None if *text == "±" => {
                 Head { text: "±".into(), kind: Kind::Spread, ..Head::default() }
             }
@@ -19,8 +19,8 @@ impl Table {
     }
 
     /// Adds a row for a file system.
-    pub fn row(&mut self, look: Look, cells: Vec<String>) {
-        self.rows.push(Row { dot: look.dot(), cells, ..Row::default() });
+    pub fn row(&mut self, appearance: Appearance, cells: Vec<String>) {
+        self.rows.push(Row { dot: appearance.dot(), cells, ..Row::default() });
     }
 
     /// The approximate number of bytes that it takes in the page.
@@ -59,7 +59,7 @@ mod tests {
         let mut table = Table::new("t", &["file system", "n", "±", "<where"]);
         for n in 0..100 {
             let cells = ["ext4".into(), n.to_string(), String::new(), "–".into()];
-            table.row(Look { colour: 0, hatch: 0 }, cells.into());
+            table.row(Appearance { colour: 0, hatch: 0 }, cells.into());
         }
         let table = table.without_empty();
         assert_eq!(table.shown().count(), 2);

@@ -2,7 +2,7 @@
 
 use super::budget::{self, Budget};
 use super::chart::{AXIS, Anchor, Chart, percent, truncate};
-use super::colour::{Look, Looks};
+use super::colour::{Appearance, Appearances};
 use super::figure::{Figure, n_text};
 use super::part::{Part, figure_view};
 use crate::compare::{Metric, Side, change, effect, interval, n, value, verdict};
@@ -20,8 +20,8 @@ const RIGHT: f64 = 0.84;
 /// Vertical space for the name of a line.
 const NAME_HEIGHT: f64 = 16.0;
 
-/// The section with all timelines, and a sentence for each marked step; none if there are no timelines or the page
-/// has no space.
+/// The section with all timelines, and a sentence for each marked step, or `None` if there are no timelines or the
+/// page has no space.
 pub fn part(timelines: &[Timeline], budget: &mut Budget) -> Option<Part> {
     if timelines.is_empty() || !budget.next_part() {
         return None;
@@ -44,7 +44,7 @@ pub fn part(timelines: &[Timeline], budget: &mut Budget) -> Option<Part> {
 
 /// The figure of a timeline.
 pub fn figure(timeline: &Timeline) -> Figure {
-    let looks = Looks::of_kinds(timeline.lines.iter().map(|line| line.kind.as_str()));
+    let appearances = Appearances::of_kinds(timeline.lines.iter().map(|line| line.kind.as_str()));
     let steps = || timeline.lines.iter().flat_map(|line| &line.steps);
     let numbers = steps().filter_map(|row| Some(row.comparison?.n));
     let note = format!(
@@ -56,12 +56,18 @@ pub fn figure(timeline: &Timeline) -> Figure {
     );
     let slug = if timeline.metric == Metric::Cpu { "timeline-cpu" } else { "timeline" };
     let title = "Timeline".to_string();
-    Figure { slug, title, note, chart: chart(timeline, &looks), table: table(timeline, &looks) }
+    Figure {
+        slug,
+        title,
+        note,
+        chart: chart(timeline, &appearances),
+        table: table(timeline, &appearances),
+    }
 }
 
 /// Every step, with its interval and its verdict.
-fn table(timeline: &Timeline, looks: &[Look]) -> Table {
-    let heads = [
+fn table(timeline: &Timeline, appearances: &[Appearance]) -> Table {
+    let headers = [
         "<file system",
         "<from",
         "<to",
@@ -72,8 +78,8 @@ fn table(timeline: &Timeline, looks: &[Look]) -> Table {
         "95 % interval",
         "<verdict",
     ];
-    let mut table = Table::new("Each step, new over old", &heads);
-    for (line, look) in timeline.lines.iter().zip(looks) {
+    let mut table = Table::new("Each step, new over old", &headers);
+    for (line, appearance) in timeline.lines.iter().zip(appearances) {
         for row in &line.steps {
             let Some(step) = &row.step else { continue };
             let verdict = verdict(row.verdict());
@@ -82,20 +88,20 @@ fn table(timeline: &Timeline, looks: &[Look]) -> Table {
             let [before, after] = sides;
             let mut cells = vec![line.name.clone(), step.from.clone(), step.to.clone(), n(row)];
             cells.extend([before, after, effect(row), interval(row), mark]);
-            table.row(*look, cells);
+            table.row(*appearance, cells);
         }
     }
     table
 }
 
-fn chart(timeline: &Timeline, looks: &[Look]) -> Chart {
+fn chart(timeline: &Timeline, appearances: &[Appearance]) -> Chart {
     let title = format!("{}: {} by kernel", timeline.title, timeline.measure());
     let sentences: Vec<String> = timeline.sentences().into_iter().map(|(_, text)| text).collect();
-    let described = match sentences.is_empty() {
+    let description = match sentences.is_empty() {
         true => "No step is marked.".to_string(),
         false => sentences.join(". "),
     };
-    let mut chart = Chart::new(title, described);
+    let mut chart = Chart::new(title, description);
     let ratios = || timeline.lines.iter().flat_map(|line| &line.points).map(|point| point.relative);
     let axis = RatioAxis::of_ratios(ratios());
     for (level, label) in axis.ticks() {
@@ -112,16 +118,20 @@ fn chart(timeline: &Timeline, looks: &[Look]) -> Chart {
         );
     }
     let mut ends = Vec::new();
-    for (line, look) in timeline.lines.iter().zip(looks) {
+    for (line, appearance) in timeline.lines.iter().zip(appearances) {
         let path: Vec<String> = line
             .points
             .iter()
             .map(|point| {
-                format!("{:.0} {:.1}", x(point.at) * 1000.0, axis.y(point.relative) - TOP_MARGIN)
+                format!(
+                    "{:.0} {:.1}",
+                    x(point.version_index) * 1000.0,
+                    axis.y(point.relative) - TOP_MARGIN
+                )
             })
             .collect();
-        chart.paths(TOP_MARGIN, PLOT_HEIGHT, &[(*look, format!("M{}", path.join("L")))]);
-        draw_dots(&mut chart, line, *look, &x, &axis);
+        chart.paths(TOP_MARGIN, PLOT_HEIGHT, &[(*appearance, format!("M{}", path.join("L")))]);
+        draw_dots(&mut chart, line, *appearance, &x, &axis);
         ends.extend(line.points.last().map(|point| (axis.y(point.relative), line.name.as_str())));
     }
     draw_names(&mut chart, ends, x(timeline.versions.len().saturating_sub(1)));
@@ -133,25 +143,25 @@ fn chart(timeline: &Timeline, looks: &[Look]) -> Chart {
 fn draw_dots(
     chart: &mut Chart,
     line: &Line,
-    look: Look,
+    appearance: Appearance,
     x: &dyn Fn(usize) -> f64,
     axis: &RatioAxis,
 ) {
-    let colour = look.colour;
+    let colour = appearance.colour;
     for point in &line.points {
-        let (x_percent, y) = (percent(x(point.at)), axis.y(point.relative));
+        let (x_percent, y) = (percent(x(point.version_index)), axis.y(point.relative));
         chart.push(format_args!(
             r#"<circle class="f{colour}" cx="{x_percent}" cy="{y:.1}" r="2.5"/>"#
         ));
     }
     for (row, point) in line.marked() {
-        let (x_percent, y) = (percent(x(point.at)), axis.y(point.relative));
+        let (x_percent, y) = (percent(x(point.version_index)), axis.y(point.relative));
         chart.push(format_args!(
             r#"<circle class="f{colour}" cx="{x_percent}" cy="{y:.1}" r="5.5"/>"#
         ));
         let is_increase = row.comparison.is_some_and(|comparison| comparison.ratio > 1.0);
         let text_y = if is_increase { y - 9.0 } else { y + 19.0 };
-        chart.text("tick", x(point.at), text_y, Anchor::Middle, &effect(row));
+        chart.text("tick", x(point.version_index), text_y, Anchor::Middle, &effect(row));
     }
 }
 

@@ -4,7 +4,7 @@ use fsdyno_stats::Summary;
 
 use super::bars::{self, Bar, Bars, Part, Tone};
 use super::chart::Key;
-use super::colour::Looks;
+use super::colour::Appearances;
 use super::figure::{Figure, drawn_note, n_text};
 use super::scale::Unit;
 use crate::model::{Row, Section};
@@ -12,9 +12,9 @@ use crate::table::Table;
 use crate::{columns, number};
 
 /// The first figure of a section.
-pub fn figure(section: &Section<'_>, looks: &Looks) -> Figure {
+pub fn figure(section: &Section<'_>, appearances: &Appearances) -> Figure {
     let by_time = section.rows.iter().any(|row| row.per_operation.is_some());
-    let colour = bars::key_colour(&section.rows, looks);
+    let colour = bars::key_colour(&section.rows, appearances);
     let key = match section.rows.iter().any(|row| durable_part(row).is_some()) {
         true => vec![
             (Key::Box(colour.clone()), "last call returned".to_string()),
@@ -29,7 +29,7 @@ pub fn figure(section: &Section<'_>, looks: &Looks) -> Figure {
             if by_time { "time per operation" } else { "time" }
         ),
         unit: Unit::Seconds,
-        bars: section.rows.iter().map(|row| bar(row, looks)).collect(),
+        bars: section.rows.iter().map(|row| bar(row, appearances)).collect(),
         key,
     });
     let shorter = if by_time { "Time per operation; shorter" } else { "Shorter" };
@@ -38,18 +38,18 @@ pub fn figure(section: &Section<'_>, looks: &Looks) -> Figure {
         n_text(section.rows.iter().map(|row| row.returned.n)),
         drawn_note(bars::MAX_BARS, section.rows.len())
     );
-    let table = table(section, looks);
+    let table = table(section, appearances);
     Figure { slug: "times", title: "Time".into(), note, chart, table }
 }
 
-fn bar(row: &Row<'_>, looks: &Looks) -> Bar {
+fn bar(row: &Row<'_>, appearances: &Appearances) -> Bar {
     let returned = row.per_operation.as_ref().unwrap_or(&row.returned);
     let mut parts = vec![Part { length: returned.mean, tone: Tone::Full }];
     let rest = durable_part(row).map(|durable| durable.mean - returned.mean);
     parts.extend(rest.map(|length| Part { length, tone: Tone::Light }));
     Bar {
         name: row.marked_name(),
-        look: looks.get(row),
+        appearance: appearances.get(row),
         value: value(row),
         parts,
         interval: row.time().interval(),
@@ -74,14 +74,14 @@ fn value(row: &Row<'_>) -> String {
 }
 
 /// All times of all rows.
-fn table(section: &Section<'_>, looks: &Looks) -> Table {
+fn table(section: &Section<'_>, appearances: &Appearances) -> Table {
     let caption = match section.rows.iter().any(|row| row.returned.n > 1) {
         true => "Mean of n seeds ± 95 % interval; ratios are of geometric means",
         false => "Times of single trials",
     };
     let mut table = columns::page_table(section);
     for (cells, row) in table.rows.iter_mut().zip(&section.rows) {
-        cells.dot = looks.get(row).dot();
+        cells.dot = appearances.get(row).dot();
     }
     Table { caption: caption.into(), ..table }
 }
@@ -93,8 +93,8 @@ mod tests {
 
     fn of_first(trials: &[fsdyno_record::Trial]) -> Figure {
         let sections = view::sections(trials, None);
-        let looks = Looks::of(sections.iter().flat_map(|section| &section.rows));
-        figure(&sections[0], &looks)
+        let appearances = Appearances::of(sections.iter().flat_map(|section| &section.rows));
+        figure(&sections[0], &appearances)
     }
 
     #[test]

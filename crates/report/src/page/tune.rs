@@ -5,7 +5,7 @@ use minijinja::{Value, context};
 use super::bars::{self, Bar, Bars, Tone};
 use super::budget::{self, Budget};
 use super::chart::{Anchor, Chart, percent};
-use super::colour::{self, Look, Looks};
+use super::colour::{self, Appearance, Appearances};
 use super::figure::{Figure, drawn_note};
 use super::part::{FigureView, Part, figure_view};
 use super::scale::{Scale, Unit};
@@ -23,11 +23,12 @@ use crate::tune::{confirmation_sentences, effect_columns, front_columns, lines};
 pub fn html(tuned: &Tuned) -> Result<String, ReportError> {
     let environment = super::environment()?;
     let mut budget = Budget::of(tuned.filesystems.len());
-    let looks = Looks::of_kinds(tuned.filesystems.iter().map(|result| result.filesystem.as_str()));
+    let appearances =
+        Appearances::of_kinds(tuned.filesystems.iter().map(|result| result.filesystem.as_str()));
     let mut parts: Vec<Part> = Vec::new();
-    for (result, look) in tuned.filesystems.iter().zip(looks) {
+    for (result, appearance) in tuned.filesystems.iter().zip(appearances) {
         if budget.next_part() {
-            parts.push(part(tuned, result, look, &mut budget));
+            parts.push(part(tuned, result, appearance, &mut budget));
         }
     }
     let answer = tuned.filesystems.iter().map(|result| recommendation(tuned, result));
@@ -45,14 +46,19 @@ pub fn html(tuned: &Tuned) -> Result<String, ReportError> {
     Ok(page)
 }
 
-fn part(tuned: &Tuned, result: &TunedFilesystem, look: Look, budget: &mut Budget) -> Part {
+fn part(
+    tuned: &Tuned,
+    result: &TunedFilesystem,
+    appearance: Appearance,
+    budget: &mut Budget,
+) -> Part {
     let id = format!("tune-{}", result.filesystem);
     let mut drawn = Vec::new();
     if !result.effects.is_empty() {
-        drawn.push(effects_figure(result, look));
+        drawn.push(effects_figure(result, appearance));
     }
     if result.front.len() > 1 {
-        drawn.push(front_figure(result, look));
+        drawn.push(front_figure(result, appearance));
     }
     let mut views: Vec<FigureView> =
         drawn.into_iter().filter_map(|figure| figure_view(figure, &id, budget)).collect();
@@ -88,7 +94,7 @@ fn part(tuned: &Tuned, result: &TunedFilesystem, look: Look, budget: &mut Budget
 }
 
 /// The figure of the absolute change by each option alone, the largest first; slower options have a neutral tone.
-fn effects_figure(result: &TunedFilesystem, look: Look) -> Figure {
+fn effects_figure(result: &TunedFilesystem, appearance: Appearance) -> Figure {
     let bar = |option: &crate::tune::OptionEffect| {
         let change = option.alone.or(option.average).unwrap_or(0.0);
         let tone = if change < 0.0 { Tone::Full } else { Tone::Neutral(1) };
@@ -96,7 +102,7 @@ fn effects_figure(result: &TunedFilesystem, look: Look) -> Figure {
         let mark = if option.is_recommended { "* " } else { "" };
         Bar {
             name: sanitize(&format!("{mark}{}", option.what)),
-            look,
+            appearance,
             value: format!("{} {sign}", number::percent(change.abs())),
             parts: vec![bars::Part { length: 100.0 * change.abs(), tone }],
             interval: None,
@@ -122,7 +128,7 @@ fn effects_figure(result: &TunedFilesystem, look: Look) -> Figure {
 }
 
 /// The figure of the candidates by their time and the share of power cuts with a loss.
-fn front_figure(result: &TunedFilesystem, look: Look) -> Figure {
+fn front_figure(result: &TunedFilesystem, appearance: Appearance) -> Figure {
     const HEIGHT: f64 = 220.0;
     let longest = result.front.iter().map(|candidate| candidate.seconds).fold(0.0, f64::max);
     let scale = Scale::with_max(longest, Unit::Seconds);
@@ -145,7 +151,8 @@ fn front_figure(result: &TunedFilesystem, look: Look) -> Figure {
     for (number, candidate) in (1..).zip(&result.front) {
         let share = candidate.losses.map_or(1.0, |lost| lost as f64 / candidate.cuts.max(1) as f64);
         let (x, y) = (scale.at(candidate.seconds), top + HEIGHT * (1.0 - share));
-        let fill = if candidate.is_on_front { format!("f{}", look.colour) } else { "n1".into() };
+        let fill =
+            if candidate.is_on_front { format!("f{}", appearance.colour) } else { "n1".into() };
         let x_percent = percent(x);
         chart.push(format_args!(r#"<circle class="{fill}" cx="{x_percent}" cy="{y:.1}" r="6"/>"#));
         let anchor = if x > 0.8 { Anchor::End } else { Anchor::Start };

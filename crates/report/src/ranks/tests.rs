@@ -45,7 +45,7 @@ fn rates_are_of_all_ranks_until_the_last_is_done_and_stragglers_are_named() {
 }
 
 #[test]
-fn a_stonewall_has_the_rate_until_it_and_only_then_is_there_a_column() {
+fn the_rate_at_a_stonewall_has_a_column_only_if_there_is_a_stonewall() {
     let mut walled = trial();
     let wall = Stonewall {
         reached_ns: Nanos(500_000_000),

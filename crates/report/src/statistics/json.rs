@@ -35,7 +35,7 @@ pub struct Statistics {
     exponents: Vec<ExponentStatistics>,
 }
 
-/// The part of a study to which a row belongs; all null without a study.
+/// The part of a study to which a row belongs. All are null without a study.
 #[derive(Serialize, JsonSchema)]
 struct PartNames {
     /// Name of the run in a study; ratios are within one run, variant and kernel alone.
@@ -85,7 +85,7 @@ struct RowStatistics {
     median_low: Option<f64>,
     /// Upper end of the interval of the median.
     median_high: Option<f64>,
-    /// Values of the trials in the order of their runs; in the lab by seed.
+    /// Values of the trials in the order of their runs, or by seed in the lab.
     values: Vec<SeedValue>,
     /// Values beyond Tukey's fences; they count.
     outliers: Vec<OutlierValue>,
@@ -205,9 +205,9 @@ struct ComparisonStatistics {
     /// p-value adjusted by Holm's method for all comparisons of the report; against the best for all pairs of rows,
     /// because each row could have been the best.
     p_in_table: Option<f64>,
-    /// True if no two repeats differed, so that the difference alone gives the verdict.
+    /// True if no two repeats differed, so the difference alone gives the verdict.
     exact: bool,
-    /// Permutation test; only for a host's trials.
+    /// Permutation test, only for a host's trials.
     relabelled: Option<PermutationStatistics>,
     /// Number of repeats that would find a difference of the threshold or show that there is none.
     n_that_would_decide: Option<u32>,

@@ -18,14 +18,14 @@ pub struct Factors {
     pub name: String,
     /// Its contents.
     pub caption: String,
-    /// The unit of the measured numbers; empty if there are none.
+    /// The unit of the measured numbers, or empty if there are none.
     pub unit: String,
     /// The heads of its columns.
     pub columns: Vec<String>,
     /// Its rows.
     pub rows: Vec<FactorRow>,
-    /// The figure of the best row of each column (geometric mean of its trials), in the unit; none without trials, and
-    /// for means of other tables.
+    /// The figure of the best row of each column (geometric mean of its trials), in the unit, or null without trials,
+    /// and for means of other tables.
     pub best: Vec<Option<f64>>,
 }
 
@@ -55,7 +55,7 @@ pub struct Factor {
 }
 
 impl Factor {
-    /// Returns true if its trials may lose what they acknowledged, so that it is not the best and in no mean.
+    /// Returns true if its trials may lose what they acknowledged, so it is not the best and is in no mean.
     pub fn is_unsafe(&self) -> bool {
         self.flags.iter().any(|flag| flag == Flag::Unsafe.name())
     }

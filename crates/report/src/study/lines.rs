@@ -48,7 +48,7 @@ impl Variant {
         self.tables.iter().filter(|table| table.is_measured()).collect()
     }
 
-    /// The subject of verdicts at a reduced scale, in a sentence; none at full scale.
+    /// The subject of verdicts at a reduced scale, in a sentence, or `None` at full scale.
     pub fn scale_note(&self) -> Option<String> {
         let judged = self.claims.iter().any(|claim| !claim.is_full());
         judged.then(|| {
@@ -60,8 +60,8 @@ impl Variant {
         })
     }
 
-    /// The number of claims and tables that are not shown: `33 claims without trials, and 6 tables
-    /// without a measured number`; none if all are shown.
+    /// The number of claims and tables that are not shown: `33 claims without trials, and 6 tables without a measured
+    /// number`, or `None` if all are shown.
     pub fn not_shown(&self) -> Option<String> {
         let claims = self.claims.len() - self.run_claims().len();
         let tables = self.tables.len() - self.measured_tables().len();
@@ -93,7 +93,7 @@ fn name(variant: &Variant) -> String {
     sanitize(&format!("{}{scale}", variant.name))
 }
 
-/// `as then, scale 1/10: kernel 6.1.0-44-amd64`; for a point of a timeline, whose name has its kernel, only the name.
+/// `as then, scale 1/10: kernel 6.1.0-44-amd64`; a point of a timeline, whose name has its kernel, has only the name.
 pub fn subject(variant: &Variant) -> String {
     if variant.kernel.is_some()
         && variant.kernels.iter().all(|kernel| Some(kernel) == variant.kernel.as_ref())

@@ -31,7 +31,7 @@ pub struct Judged {
     pub title: String,
     /// The study's question.
     pub question: String,
-    /// The publication; empty for a study of its own.
+    /// The publication, or empty for a study of its own.
     pub source: String,
     /// Each variant that was run, with its own verdicts.
     pub variants: Vec<Variant>,
@@ -49,11 +49,11 @@ pub struct Variant {
     pub kernel: Option<String>,
     /// The divisor of sizes; 1 at full scale.
     pub scale: u64,
-    /// The kernels that it ran on, each once; empty if it ran only in a model.
+    /// The kernels that it ran on, each once, or empty if it ran only in a model.
     pub kernels: Vec<String>,
     /// The claims, in the order of the file.
     pub claims: Vec<Claim>,
-    /// The tables of factors; if there are several over the same columns, the means of their factors first.
+    /// The tables of factors. If there are several over the same columns, the means of their factors come first.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub factors: Vec<Factors>,
     /// The published tables, in the order of the file.
@@ -165,16 +165,16 @@ pub struct Claim {
     pub verdict: Verdict,
     /// The reason, in a sentence.
     pub why: String,
-    /// The measured quantity and its bound: `returned of tarball unpack, ext3 over ext4: more than 1`; none for an
+    /// The measured quantity and its bound: `returned of tarball unpack, ext3 over ext4: more than 1`, or null for an
     /// untestable claim.
     pub check: Option<String>,
-    /// The unit of the numbers; empty for a ratio or an exponent.
+    /// The unit of the numbers, or empty for a ratio or an exponent.
     pub unit: String,
     /// The published number.
     pub published: Option<f64>,
     /// The measured number.
     pub measured: Option<Number>,
-    /// The p-value of the verdict, adjusted for all claims of the variant (Holm); none for one seed, and if nothing
+    /// The p-value of the verdict, adjusted for all claims of the variant (Holm), or null for one seed, and if nothing
     /// varied.
     pub p: Option<f64>,
     /// Notes: one seed, flags, a model.
@@ -228,7 +228,7 @@ pub struct Number {
     pub value: f64,
     /// Number of trials, pairs or (for an exponent) points.
     pub n: usize,
-    /// The 95 % interval, its lower and its upper end; none for a single trial.
+    /// The 95 % interval, its lower and its upper end, or null for a single trial.
     pub interval: Option<(f64, f64)>,
 }
 
@@ -268,7 +268,7 @@ pub struct Row {
 /// A published number and the measured one.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Cell {
-    /// The number as printed, `28.40±1.28`; none if none was published.
+    /// The number as printed, `28.40±1.28`, or null if none was published.
     pub published: Option<String>,
     /// The reasons why the published number is wrong or misleading.
     pub doubts: Vec<String>,
@@ -276,7 +276,7 @@ pub struct Cell {
     pub measured: Option<Number>,
     /// The reason why it was not measured.
     pub missing: Option<String>,
-    /// Measured over published; none if either is missing or zero, or if another scale makes it meaningless.
+    /// Measured over published, or null if either is missing or zero, or if another scale makes it meaningless.
     pub ratio: Option<f64>,
 }
 

@@ -1,4 +1,4 @@
-//! The data of a table: columns, heads, rows, and how they fit into a width.
+//! The data of a table: columns, headers, rows, and how they fit into a width.
 
 /// The kind of a column.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -9,12 +9,12 @@ pub enum Kind {
     /// The spread of the column before it, right-aligned.
     Spread,
     /// Text, left-aligned.
-    Words,
+    Text,
     /// A verdict: a word with the tone of its row.
     Verdict,
     /// The group of adjacent rows. Text output prints it as a line above them.
     Group,
-    /// Details that only a record has the space for ([`Fit::Records`]).
+    /// Details that only the layout [`Fit::Records`] has space for.
     Detail,
     /// Notes on a row. Text output prints them after the row if they fit, else below it.
     Notes,
@@ -27,7 +27,7 @@ impl Kind {
     }
 }
 
-/// The head of a column, and its meaning.
+/// The header of a column, and its meaning.
 #[derive(Clone, Debug, Default)]
 pub struct Head {
     /// The text above the column.
@@ -36,14 +36,15 @@ pub struct Head {
     pub kind: Kind,
     /// The columns with the highest priority are omitted first if space is short; 0 is never omitted.
     pub priority: u8,
-    /// Its meaning for the legend; empty if the head is clear.
+    /// Its meaning for the legend, or empty if the header is clear.
     pub meaning: String,
-    /// Its name in the legend, if that is not its head.
+    /// The column's name in the legend, if it differs from the header.
     pub term: &'static str,
-    /// The joint meaning of this column and the one before it, if both are displayed and the other one has no meaning.
+    /// The joint meaning of this column and the one before it, if both are displayed and the other one has no
+    /// entry of its own in the legend.
     pub joint: &'static str,
-    /// Its name in a sentence, if that is not its head.
-    pub in_words: &'static str,
+    /// The column's name in a sentence, if it differs from the header.
+    pub sentence_name: &'static str,
     /// The subject of its cells, if it differs from the one that the table's title names.
     pub subject: Option<&'static str>,
     /// True if it is not displayed because it has no value in any row.
@@ -59,9 +60,9 @@ impl Head {
 
 /// A column of rows of type `R`.
 pub struct Column<'c, R: ?Sized> {
-    /// Its head.
+    /// Its header.
     pub head: Head,
-    /// Returns its cell of a row.
+    /// Returns this column's cell in a row.
     pub cell: Box<dyn Fn(&R) -> String + 'c>,
 }
 
@@ -83,7 +84,7 @@ impl<'c, R: ?Sized> Column<'c, R> {
 
     /// Creates a column of text.
     pub fn words(head: impl Into<String>, cell: impl Fn(&R) -> String + 'c) -> Column<'c, R> {
-        Column::new(Kind::Words, head, cell)
+        Column::new(Kind::Text, head, cell)
     }
 
     /// Sets its meaning.
@@ -99,14 +100,14 @@ impl<'c, R: ?Sized> Column<'c, R> {
     }
 
     /// Sets the joint meaning of the column before it and this one.
-    pub fn after(mut self, joint: &'static str) -> Column<'c, R> {
+    pub fn joint_meaning(mut self, joint: &'static str) -> Column<'c, R> {
         self.head.joint = joint;
         self
     }
 
     /// Sets a different name for sentences.
-    pub fn in_words(mut self, name: &'static str) -> Column<'c, R> {
-        self.head.in_words = name;
+    pub fn sentence_name(mut self, name: &'static str) -> Column<'c, R> {
+        self.head.sentence_name = name;
         self
     }
 
@@ -117,7 +118,7 @@ impl<'c, R: ?Sized> Column<'c, R> {
     }
 }
 
-/// The tone of a row or a verdict, which colour only repeats.
+/// The tone of a row or a verdict. Colour only repeats it; the text states it too.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Tone {
     /// No colour.
@@ -127,9 +128,9 @@ pub enum Tone {
     Good,
     /// Red, and bold in markup: slower, or a claim that does not hold.
     Bad,
-    /// Yellow.
+    /// Yellow: to be read with caution.
     Doubtful,
-    /// Dim.
+    /// Dim: less important than other rows.
     Faint,
 }
 
@@ -140,11 +141,11 @@ pub struct Row {
     pub cells: Vec<String>,
     /// Its tone.
     pub tone: Tone,
-    /// The classes of the dot before its first cell in a page; empty for none.
+    /// The CSS classes of the dot that a page draws before the row's first cell, or empty for no dot.
     pub dot: String,
     /// Flags that a page displays below it.
     pub flags: Vec<&'static str>,
-    /// The shade of each cell in a page, positive for slower, negative for faster; empty for none.
+    /// The shade of each cell in a page, positive for slower, negative for faster, or empty for none.
     pub shades: Vec<i8>,
 }
 
@@ -165,11 +166,11 @@ pub enum Fit {
     },
     /// Rows and columns are exchanged, with as many rows in each line as fit.
     Transpose,
-    /// A row that is wider than this is printed one cell per line; heads are in capitals.
+    /// A row that is wider than `within` is printed one cell per line; headers are in capitals.
     Stack {
-        /// The width of the terminal; none for a pipe, where each row stays one line.
+        /// The width of the terminal, or `None` for a pipe, where each row stays one line.
         within: Option<usize>,
-        /// True if the heads are printed.
+        /// True if the headers are printed.
         heads: bool,
     },
     /// Every row is a paragraph, regardless of the terminal's width: its cells are sentences.
@@ -179,9 +180,9 @@ pub enum Fit {
 /// A table.
 #[derive(Clone, Debug, Default)]
 pub struct Table {
-    /// Its title; empty for none.
+    /// Its title, or empty for none.
     pub title: String,
-    /// A paragraph directly above it; empty for none.
+    /// A paragraph directly above it, or empty for none.
     pub caption: String,
     /// The columns.
     pub heads: Vec<Head>,
@@ -190,10 +191,10 @@ pub struct Table {
     /// Lines directly below it.
     pub details: Vec<String>,
     /// Further lines, which are omitted from brief text.
-    pub more: Vec<String>,
+    pub verbose_details: Vec<String>,
     /// Its text form if it is too wide.
     pub fit: Fit,
-    /// The number of its layout: tables with the same number have the same column widths.
+    /// The group of the table: tables with the same number have the same column widths.
     pub column_group: usize,
     /// Number of rows omitted because the page has no space for them.
     pub omitted_rows: usize,
@@ -215,9 +216,9 @@ impl Table {
         }
     }
 
-    /// Creates a table of these cells, whose first `words` columns are text.
-    pub fn grid(heads: Vec<String>, words: usize, rows: Vec<Vec<String>>) -> Table {
-        let kind = |index: usize| if index < words { Kind::Words } else { Kind::Number };
+    /// Creates a table of these cells, whose first `text_columns` columns are text.
+    pub fn grid(heads: Vec<String>, text_columns: usize, rows: Vec<Vec<String>>) -> Table {
+        let kind = |index: usize| if index < text_columns { Kind::Text } else { Kind::Number };
         let head = |(index, text)| Head { text, kind: kind(index), ..Head::default() };
         let heads = heads.into_iter().enumerate().map(head).collect();
         let row = |cells| Row { cells, ..Row::default() };

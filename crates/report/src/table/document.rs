@@ -74,7 +74,7 @@ pub struct Lab {
     pub id: String,
     /// The names of the rows.
     pub rows: String,
-    /// The components in which it differs from an earlier lab of the same rows; empty if there is none.
+    /// The components in which it differs from an earlier lab of the same rows, or empty if there is none.
     pub differs: String,
 }
 

@@ -26,7 +26,7 @@ pub fn html(document: &Document) -> String {
                 out += "\n";
                 data.details
                     .iter()
-                    .chain(&data.more)
+                    .chain(&data.verbose_details)
                     .for_each(|text| out += &format!("<p>{}</p>\n", HtmlEscape(text)));
             }
             Block::Verbatim(lines) => {

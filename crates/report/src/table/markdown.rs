@@ -105,8 +105,8 @@ fn table_with_title(table: &Table, in_section: bool) -> String {
         out.push_str(&line(shown.iter().map(cell).collect()));
     }
     out.push('\n');
-    if !table.details.is_empty() || !table.more.is_empty() {
-        out.push_str(&list(&[&table.details[..], &table.more[..]].concat()));
+    if !table.details.is_empty() || !table.verbose_details.is_empty() {
+        out.push_str(&list(&[&table.details[..], &table.verbose_details[..]].concat()));
     }
     out
 }

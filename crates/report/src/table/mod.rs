@@ -109,7 +109,7 @@ pub trait Output {
     /// A record that has no JSON form.
     fn json(&self) -> Result<String, ReportError>;
 
-    /// The output in a format that only some commands have; none if this command does not have it.
+    /// The output in a format that only some commands have, or `None` if this command does not have it.
     fn special(&self, _: SpecialFormat) -> Option<Result<String, ReportError>> {
         None
     }

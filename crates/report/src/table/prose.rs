@@ -12,13 +12,13 @@ const MAX_PROSE_WIDTH: usize = 100;
 pub struct Prose {
     /// Columns of a line of prose.
     pub width: usize,
-    /// The width at which a row of a table is stacked; none in a pipe.
+    /// The width at which a row of a table is stacked, or `None` in a pipe.
     pub limit: Option<usize>,
 }
 
 impl Prose {
-    /// Formats a text table with two spaces between columns. A row that is wider than the terminal is stacked, one cell
-    /// per line; in a pipe each row stays one line.
+    /// Formats a text table with two spaces between columns. A row that is wider than the terminal is stacked, one
+    /// cell per line, except in a pipe, where each row stays one line.
     pub fn columns(self, rows: &[Vec<String>]) -> String {
         self.rows_of(rows).concat()
     }

@@ -109,7 +109,7 @@ fn columns_of_one_meaning_are_explained_once() {
         number("c", "z"),
         number("±", "y"),
         number("p50", ""),
-        Column::number("p99", |_: &()| String::new()).means("99").after("50 and 99").head,
+        Column::number("p99", |_: &()| String::new()).means("99").joint_meaning("50 and 99").head,
     ];
     let terms = legend(heads.iter().enumerate());
     let terms: Vec<String> =

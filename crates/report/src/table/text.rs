@@ -18,7 +18,7 @@ const ASCII_ELLIPSIS: &str = "..";
 /// Indentation of the lines of a record.
 const RECORD_INDENT: &str = "      ";
 
-/// The document as text; in plain ASCII for an email.
+/// The document as text, which is plain ASCII for an email.
 pub fn text(document: &Document, style: Style, ascii: bool) -> String {
     // Done before widths are computed, because `±` takes one column and its ASCII spelling two.
     let document = if ascii { to_ascii(document.clone()) } else { document.clone() };
@@ -98,7 +98,7 @@ impl Writer<'_> {
             Fit::Stack { within, heads } => self.stacked(table, within, heads),
             Fit::Records => table.rows.iter().for_each(|row| self.record(table, row)),
         }
-        let more = if self.style.full { table.more.as_slice() } else { &[] };
+        let more = if self.style.full { table.verbose_details.as_slice() } else { &[] };
         for detail in table.details.iter().chain(more) {
             self.paragraph(&format!("  {detail}"), "    ");
         }
@@ -268,7 +268,8 @@ impl Writer<'_> {
                 if layout.widths[index] > 0 {
                     shown.push((index, head));
                 } else if !matches!(head.kind, Kind::Group | Kind::Notes) {
-                    let name = if head.in_words.is_empty() { &head.text } else { head.in_words };
+                    let name =
+                        if head.sentence_name.is_empty() { &head.text } else { head.sentence_name };
                     if !name.is_empty() && !dropped.contains(&name) {
                         dropped.push(name);
                     }
@@ -359,7 +360,7 @@ fn lines(table: &Table) -> Vec<Vec<String>> {
     std::iter::once(heads).chain(table.rows.iter().map(|row| row.cells.clone())).collect()
 }
 
-/// Lines of a table, each column as wide as its widest cell; none if one is too long. Columns of text are
+/// Lines of a table, each column as wide as its widest cell, or `None` if one is too long. Columns of text are
 /// left-aligned; empty columns are omitted.
 fn aligned(table: &[Vec<String>], lefts: &[bool], width: usize) -> Option<Vec<String>> {
     let columns = table.first().map_or(0, Vec::len);
@@ -418,7 +419,7 @@ fn to_ascii(mut document: Document) -> Document {
                 });
                 table.rows.iter_mut().for_each(|row| convert(&mut row.cells));
                 convert(&mut table.details);
-                convert(&mut table.more);
+                convert(&mut table.verbose_details);
                 (table.title, table.caption) = (plain(&table.title), plain(&table.caption));
             }
             Block::Legend(legend) => {

@@ -88,7 +88,7 @@ pub struct TunedFilesystem {
     pub noise: f64,
     /// True if the budget ended before the neighbourhood of the recommended options was measured.
     pub cut_short: bool,
-    /// Two sentences on why the recommended options are faster; empty if that was not explained.
+    /// Two sentences on why the recommended options are faster, or empty if that was not explained.
     pub why: Vec<String>,
 }
 
@@ -216,7 +216,7 @@ pub struct PointTime {
 pub struct Confirmation {
     /// The conditions.
     pub what: String,
-    /// The comparison of the recommended options with the default; none if it could not be measured.
+    /// The comparison of the recommended options with the default, or `None` if it could not be measured.
     pub ratio: Option<Ratio>,
     /// The reason why it could not be measured.
     pub failed: Option<String>,

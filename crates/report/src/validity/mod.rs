@@ -143,7 +143,7 @@ pub fn is_precise(ratio: &Comparison) -> bool {
     ratio.interval.is_some_and(|(low, high)| (high / low).sqrt() - 1.0 <= INTERVAL_LIMIT)
 }
 
-/// Returns true if a phase transferred more bytes up to its last stamp ([`elapsed`]) than the device
+/// Returns true if a phase transferred more bytes up to its last time stamp ([`elapsed`]) than the device
 /// can, by more than [`SPEED_TOLERANCE`]; a speed that is not positive limits nothing. Reads and writes
 /// have separate limits, because some devices do both at once.
 pub fn above_device_speed(phase: &Phase, speed: DeviceSpeed) -> bool {
@@ -154,7 +154,7 @@ pub fn above_device_speed(phase: &Phase, speed: DeviceSpeed) -> bool {
     above(phase.bytes_written.0, speed.write) || above(phase.bytes_read.0, speed.read)
 }
 
-/// Elapsed time to the last known stamp: durable, else synced, else returned.
+/// Elapsed time until durable, else until synced, else until returned.
 pub fn elapsed(phase: &Phase) -> Nanos {
     phase.durable_ns.or(phase.synced_ns).unwrap_or(phase.returned_ns)
 }

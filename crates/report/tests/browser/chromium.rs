@@ -90,11 +90,11 @@ impl Browser {
         }
         let message: Value = serde_json::from_slice(&bytes).unwrap();
         let method = message["method"].as_str().unwrap_or_default();
-        let wrong = ["Runtime.exceptionThrown", "Runtime.consoleAPICalled", "Log.entryAdded"]
+        let has_failed = ["Runtime.exceptionThrown", "Runtime.consoleAPICalled", "Log.entryAdded"]
             .contains(&method);
         let url = message["params"]["request"]["url"].as_str().unwrap_or_default();
         let fetched = method == "Network.requestWillBeSent" && !url.starts_with("file:");
-        if wrong || fetched {
+        if has_failed || fetched {
             self.complaints.push(message["params"].to_string());
         }
         message

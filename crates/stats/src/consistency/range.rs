@@ -24,7 +24,8 @@ impl Range {
         above(self.low, other.high) || above(other.low, self.high)
     }
 
-    /// Returns the intersection, in exact arithmetic; empty (`low` above `high`) if the ranges are disjoint.
+    /// Returns the intersection, in exact arithmetic, or an empty range (`low` above `high`) if the ranges are
+    /// disjoint.
     pub fn intersection(self, other: Range) -> Range {
         Range { low: self.low.max(other.low), high: self.high.min(other.high) }
     }

@@ -106,7 +106,7 @@ fn check_pair(cell: &Cell) -> Option<Contradiction> {
     fault(Rule::TimeAndRate, message)
 }
 
-/// Returns the counts that could have produced a cell's time and rate; empty if none could.
+/// Returns the counts that could have produced a cell's time and rate, or empty if none could.
 fn count(cell: &Cell) -> Range {
     let (time, rate) = (&cell.time, &cell.rate);
     let (mean, runs) = (time.exact_mean(), time.run_range());

@@ -21,16 +21,16 @@ pub enum Divisor {
 pub struct Sample {
     /// The mean.
     pub mean: Range,
-    /// The standard deviation; none if it is not printed.
+    /// The standard deviation, or `None` if it is not printed.
     pub sd: Option<Range>,
     /// The divisor of the standard deviation.
     pub divisor: Divisor,
     /// Number of runs, at least one.
     pub runs: u32,
-    /// The step of one run's value: 1 for a clock of whole seconds, or a rate without decimals; none if a run may have
-    /// any value.
+    /// The step of one run's value: 1 for a clock of whole seconds, or a rate without decimals, or `None` if a run may
+    /// have any value.
     pub unit: Option<f64>,
-    /// The smallest and the largest run; none if they are not printed.
+    /// The smallest and the largest run, or `None` if they are not printed.
     pub extremes: Option<(Range, Range)>,
 }
 
@@ -58,8 +58,8 @@ impl Sample {
         }
     }
 
-    /// Returns the smallest and the largest sum of runs, in units, that fit the printed mean; none if no whole number
-    /// fits it.
+    /// Returns the smallest and the largest sum of runs, in units, that fit the printed mean, or `None` if no whole
+    /// number fits it.
     fn sums(&self, unit: f64) -> Option<(f64, f64)> {
         let units = self.n() / unit;
         let first = (self.mean.low * units - SNAP).ceil().max(0.0);
@@ -174,10 +174,10 @@ fn spread(sample: &Sample) -> Finding {
     let middle = ((low.low + high.high) / 2.0).clamp(mean.low, mean.high);
     let most = ((high.high - middle).max(0.0) * (middle - low.low).max(0.0)).sqrt();
     let least = (high.low - low.high).max(0.0) / (2.0 * n).sqrt();
-    let wrong = above(sd.low, most) || above(least, sd.high);
+    let is_contradiction = above(sd.low, most) || above(least, sd.high);
     let message =
         || format!("{n} runs from {low} to {high} deviate by {least:.3} to {most:.3}, not by {sd}");
-    wrong.then(|| (Rule::DeviationAndRange, message()))
+    is_contradiction.then(|| (Rule::DeviationAndRange, message()))
 }
 
 #[cfg(test)]

@@ -133,9 +133,9 @@ fn tables_with_those_cells_corrected_have_no_contradiction() {
         ),
     ];
     let mut tables = TABLES.to_string();
-    for (wrong, right) in mended {
-        assert_eq!(tables.matches(wrong).count(), 1, "{wrong}");
-        tables = tables.replace(wrong, right);
+    for (printed, corrected) in mended {
+        assert_eq!(tables.matches(printed).count(), 1, "{printed}");
+        tables = tables.replace(printed, corrected);
     }
     assert_eq!(found(&tables), []);
 }

@@ -162,7 +162,7 @@ fn write_file(path: &Path, bytes: &[u8]) -> Result<(), Failure> {
 struct ArchivedRun {
     run: String,
     variant: Variant,
-    /// All rows of the run; if the file does not list them, the stored ones.
+    /// All rows of the run, or the stored ones if the file does not list any.
     rows: BTreeSet<String>,
     /// The seeds of each row on each kernel; a kernel is named as for `--kernel`, and is `None` outside the lab.
     seeds: BTreeMap<Option<String>, BTreeMap<String, BTreeSet<u64>>>,

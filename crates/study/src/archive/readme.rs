@@ -21,8 +21,8 @@ fn ranges(seeds: &BTreeSet<u64>) -> Vec<(u64, u64)> {
 }
 
 /// Returns the commands that repeat exactly the stored trials (except that a row of a curve gets all its points): a
-/// single one if the study is complete and all rows have the same kernels and seeds, otherwise one per run; in either
-/// case one per range of seeds.
+/// single command if the study is complete and all rows have the same kernels and seeds, and otherwise one per run.
+/// Each range of seeds has its own command.
 pub(super) fn commands(runs: &[ArchivedRun], is_complete: bool) -> Vec<String> {
     let command = |only: &str, part: &Part<'_>| -> Vec<String> {
         let option = |kernel: &&String| format!(" --kernel {}", quote(kernel));

@@ -149,7 +149,7 @@ impl Selection {
         Selection { run: Some(name.to_string()), ..self.clone() }
     }
 
-    /// Returns the name of the run; by default that of the only run.
+    /// Returns the name of the run, which by default is that of the only run.
     pub fn run(&self, node: &Node<'_>, runs: &[Run]) -> Result<String, FileError> {
         let names = || runs.iter().map(|run| run.name.as_str()).collect::<Vec<_>>().join(", ");
         let name = self.run.clone().or_else(|| only(runs));

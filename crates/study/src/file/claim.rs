@@ -47,9 +47,9 @@ pub enum Check {
     /// A ratio of two cells.
     Ratio {
         /// The numerator.
-        of: Cell,
+        numerator: Cell,
         /// The denominator.
-        over: Cell,
+        denominator: Cell,
         /// Bounds of the ratio.
         bound: Bound,
     },
@@ -82,7 +82,7 @@ impl Check {
     /// Returns the cells that the check uses.
     pub fn cells(&self) -> Vec<&Cell> {
         match self {
-            Check::Ratio { of, over, .. } => vec![of, over],
+            Check::Ratio { numerator, denominator, .. } => vec![numerator, denominator],
             Check::Order(cells) | Check::Within { cells, .. } => cells.iter().collect(),
             Check::Value { cell, .. } | Check::Exponent { cell, .. } => vec![cell],
         }
@@ -280,14 +280,17 @@ fn ratio(node: &Node<'_>, table: &Node<'_>, runs: &[Run]) -> Result<Check, FileE
         let cell = selection.for_row(&item, runs)?.cell(table, runs)?;
         Ok((item, cell))
     };
-    let ((_, of), (over_item, over)) = (side("of")?, side("over")?);
-    if of.figure.dimension() != over.figure.dimension() {
-        let problem =
-            format!("'{}' cannot be divided by '{}'", of.figure.name(), over.figure.name());
+    let ((_, numerator), (over_item, denominator)) = (side("of")?, side("over")?);
+    if numerator.figure.dimension() != denominator.figure.dimension() {
+        let problem = format!(
+            "'{}' cannot be divided by '{}'",
+            numerator.figure.name(),
+            denominator.figure.name()
+        );
         return Err(table.error(problem, "use figures of the same kind"));
     }
-    check_same_unit(&over_item, &of, &over, "'of' and 'over'")?;
-    if of == over {
+    check_same_unit(&over_item, &numerator, &denominator, "'of' and 'over'")?;
+    if numerator == denominator {
         return Err(table.error("'of' and 'over' are the same cell", "name two different ones"));
     }
     let bound = bound(node)?;
@@ -296,7 +299,7 @@ fn ratio(node: &Node<'_>, table: &Node<'_>, runs: &[Run]) -> Result<Check, FileE
         let problem = format!("{} has the bound {least}", node.what);
         return Err(node.error(problem, "a ratio is always above 0, so its bound must be, too"));
     }
-    Ok(Check::Ratio { of, over, bound })
+    Ok(Check::Ratio { numerator, denominator, bound })
 }
 
 /// Reads cells and the maximum ratio of the largest to the smallest.

@@ -146,19 +146,27 @@ impl Conditions {
 
     /// Returns these conditions overridden by others: settings and options one by one, the list of file systems
     /// as a whole.
-    pub fn overridden_by(&self, over: &Conditions) -> Conditions {
-        let merge = |base: &[Setting], over: &[Setting]| {
-            let kept =
-                base.iter().filter(|setting| !over.iter().any(|other| other.key == setting.key));
-            kept.chain(over).cloned().collect()
+    pub fn overridden_by(&self, overrides: &Conditions) -> Conditions {
+        let merge = |base: &[Setting], overrides: &[Setting]| {
+            let kept = base
+                .iter()
+                .filter(|setting| !overrides.iter().any(|other| other.key == setting.key));
+            kept.chain(overrides).cloned().collect()
         };
-        let is_kept =
-            |option: &&RunOption| !over.options.iter().any(|other| other.option == option.option);
+        let is_kept = |option: &&RunOption| {
+            !overrides.options.iter().any(|other| other.option == option.option)
+        };
         Conditions {
-            rows: over.rows.clone().or_else(|| self.rows.clone()),
-            set: merge(&self.set, &over.set),
-            sysctl: merge(&self.sysctl, &over.sysctl),
-            options: self.options.iter().filter(is_kept).chain(&over.options).cloned().collect(),
+            rows: overrides.rows.clone().or_else(|| self.rows.clone()),
+            set: merge(&self.set, &overrides.set),
+            sysctl: merge(&self.sysctl, &overrides.sysctl),
+            options: self
+                .options
+                .iter()
+                .filter(is_kept)
+                .chain(&overrides.options)
+                .cloned()
+                .collect(),
         }
     }
 

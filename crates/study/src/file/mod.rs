@@ -43,7 +43,7 @@ pub struct StudyFile {
     pub title: String,
     /// The question.
     pub question: String,
-    /// Authors, date and place of the publication; empty for a study that reproduces none.
+    /// Authors, date and place of the publication, or empty for a study that reproduces none.
     pub source: String,
     /// The original work and the differences here, in paragraphs.
     pub about: String,

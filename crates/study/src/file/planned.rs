@@ -232,7 +232,7 @@ mod tests {
     const EXAMPLE: &str = include_str!("example.toml");
 
     /// Returns the error in the example with a part replaced and with its run `tarball` planned.
-    fn wrong(from: &str, to: &str) -> String {
+    fn error_with(from: &str, to: &str) -> String {
         assert!(EXAMPLE.contains(from), "the example has no {from}");
         let file = StudyFile::parse("my.toml", &EXAMPLE.replacen(from, to, 1)).unwrap();
         let matrix_request = MatrixRequest {
@@ -259,21 +259,21 @@ mod tests {
     #[test]
     fn an_unknown_phase_is_reported_at_its_own_column() {
         let from = "{ name = \"remove\", phase = \"remove\"";
-        let text = wrong(from, &from.replace("phase = \"remove\"", "phase = \"remov\""));
+        let text = error_with(from, &from.replace("phase = \"remove\"", "phase = \"remov\""));
         let expected = place(from, "\"remove\", figure");
         assert!(
             text.starts_with(&format!("my.toml:{expected}: run 'tarball' has no phase 'remov'")),
             "{text}"
         );
         let from = "row = \"ext4-128\", phase = \"remove\"";
-        let text = wrong(from, "row = \"ext4-128\", phase = \"remov\"");
+        let text = error_with(from, "row = \"ext4-128\", phase = \"remov\"");
         assert!(text.starts_with(&format!("my.toml:{}:", place(from, "\"remove\""))), "{text}");
     }
 
     #[test]
     fn one_point_is_counted_in_the_singular() {
         let from = "run = \"curve\", row = \"classic\", phase = \"create\"";
-        let text = wrong(from, "run = \"tarball\", row = \"ext4-128\", phase = \"remove\"");
+        let text = error_with(from, "run = \"tarball\", row = \"ext4-128\", phase = \"remove\"");
         assert!(text.contains("run 'tarball' has 1 point, but an exponent requires 3"), "{text}");
     }
 }

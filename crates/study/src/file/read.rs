@@ -63,7 +63,7 @@ pub struct Node<'a> {
     pub source: Source<'a>,
     table: &'a DeTable<'a>,
     /// Byte offset of its beginning.
-    pub at: usize,
+    pub offset: usize,
     /// Name in errors.
     pub what: String,
 }
@@ -71,7 +71,7 @@ pub struct Node<'a> {
 impl<'a> Node<'a> {
     /// Returns the root table of the document.
     pub fn top(source: Source<'a>, table: &'a DeTable<'a>) -> Node<'a> {
-        Node { source, table, at: 0, what: "the file".to_string() }
+        Node { source, table, offset: 0, what: "the file".to_string() }
     }
 
     /// Returns the table with a different name in errors.
@@ -81,12 +81,12 @@ impl<'a> Node<'a> {
 
     /// Returns the position of its beginning.
     pub fn spot(&self) -> Spot {
-        self.source.spot(self.at)
+        self.source.spot(self.offset)
     }
 
     /// Returns an error about the table as a whole.
     pub fn error(&self, problem: impl Into<String>, remedy: impl Into<String>) -> FileError {
-        self.source.error(self.at, problem, remedy)
+        self.source.error(self.offset, problem, remedy)
     }
 
     /// Rejects all keys except these.
@@ -257,7 +257,7 @@ impl<'a> Item<'a> {
             DeValue::Table(table) => Ok(Node {
                 source: self.source,
                 table,
-                at: self.span.start,
+                offset: self.span.start,
                 what: format!("'{}'", self.name),
             }),
             _ => Err(self.kind("a table", remedy)),

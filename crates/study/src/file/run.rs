@@ -15,7 +15,7 @@ pub struct Run {
     pub workload: String,
     /// Parameters that a smaller scale divides.
     pub scales: Vec<String>,
-    /// Position of the key `scales`; by default that of the run.
+    /// Position of the key `scales`, or that of the run by default.
     pub scales_spot: Spot,
     /// Conditions of every variant.
     pub common: Conditions,
@@ -97,8 +97,12 @@ impl Run {
     pub fn conditions(&self, variant: Variant) -> Option<Conditions> {
         match variant {
             _ if !self.has(variant) => None,
-            Variant::Historical => self.then.as_ref().map(|over| self.common.overridden_by(over)),
-            Variant::Current => self.today.as_ref().map(|over| self.common.overridden_by(over)),
+            Variant::Historical => {
+                self.then.as_ref().map(|conditions| self.common.overridden_by(conditions))
+            }
+            Variant::Current => {
+                self.today.as_ref().map(|conditions| self.common.overridden_by(conditions))
+            }
             Variant::AsItStands => Some(self.common.clone()),
         }
     }

@@ -146,7 +146,7 @@ impl StudyFile {
 
 fn cells_mut(check: &mut Check) -> Vec<&mut Cell> {
     match check {
-        Check::Ratio { of, over, .. } => vec![of, over],
+        Check::Ratio { numerator, denominator, .. } => vec![numerator, denominator],
         Check::Order(cells) | Check::Within { cells, .. } => cells.iter_mut().collect(),
         Check::Value { cell, .. } | Check::Exponent { cell, .. } => vec![cell],
     }
@@ -164,7 +164,7 @@ enum RunTarget {
 /// The state of a division: the limits that the quantities seen so far place on the divisor, and the first error.
 struct Scaler {
     divisor: u64,
-    /// The names of the selected runs; empty means all.
+    /// The names of the selected runs, or empty for all.
     selected_runs: Vec<String>,
     /// True while the quantities are those of a selected run.
     is_checked: bool,
@@ -322,7 +322,7 @@ impl Scaler {
         scaled.set.push(Setting { value, ..setting });
     }
 
-    /// Divides the memory that can cache files; by default the guest's RAM.
+    /// Divides the memory that can cache files, which by default is the guest's RAM.
     fn scale_memory(&mut self, run: &Run, unscaled: &Conditions, scaled: &mut Conditions) {
         let bytes = |option: &str| {
             let setting = unscaled.option(option)?;

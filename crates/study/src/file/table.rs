@@ -20,7 +20,7 @@ pub struct Published {
     pub caption: String,
     /// Place of publication, if different from the study's.
     pub source: String,
-    /// Number of runs behind a printed mean, if given; without it, a deviation has no meaning.
+    /// Number of runs behind a printed mean, if given. Without it, a deviation has no meaning.
     pub runs: Option<u32>,
     /// Resolution of a single run's value, in its column's unit: 1 for a clock that counts whole seconds.
     pub step: Option<f64>,

@@ -7,7 +7,7 @@ fn example() -> StudyFile {
 }
 
 /// Returns the error of the example with a part replaced.
-fn wrong(from: &str, to: &str) -> String {
+fn error_with(from: &str, to: &str) -> String {
     assert!(EXAMPLE.contains(from), "the example has no {from}");
     let text = EXAMPLE.replacen(from, to, 1);
     match StudyFile::parse("my.toml", &text) {
@@ -32,12 +32,12 @@ fn the_example_is_parsed() {
     assert_eq!(tarball.rows(Variant::Current).unwrap(), ["ext4-128", "ext4"]);
     assert_eq!(curve.variants(), [Variant::AsItStands]);
     assert_eq!(curve.serves(Variant::Historical), Some(Variant::AsItStands));
-    let words = |variant| {
-        let words = tarball.conditions(variant).unwrap().arguments();
-        words.into_iter().map(|word| word.text).collect::<Vec<_>>()
+    let args = |variant| {
+        let args = tarball.conditions(variant).unwrap().arguments();
+        args.into_iter().map(|word| word.text).collect::<Vec<_>>()
     };
     assert_eq!(
-        words(Variant::Historical),
+        args(Variant::Historical),
         [
             "--fs=ext4-128=ext4 -I 128",
             "--fs=ext3-128=ext3 -I 128 -J size=64",
@@ -48,7 +48,7 @@ fn the_example_is_parsed() {
         ]
     );
     assert_eq!(
-        words(Variant::Current),
+        args(Variant::Current),
         [
             "--fs=ext4-128=ext4 -I 128",
             "--fs=ext4",
@@ -85,12 +85,15 @@ fn claims_of_every_kind_are_parsed() {
         Test::Check(check) => check.clone(),
         Test::Untestable(why) => panic!("{why}"),
     };
-    let Check::Ratio { of, over, bound } = check(0) else { panic!() };
-    assert_eq!((of.row.as_str(), over.row.as_str()), ("ext3-128", "ext4-128"));
+    let Check::Ratio { numerator, denominator, bound } = check(0) else { panic!() };
+    assert_eq!((numerator.row.as_str(), denominator.row.as_str()), ("ext3-128", "ext4-128"));
     assert_eq!(bound, Bound::MoreThan(1.0));
-    let Check::Ratio { of, over, .. } = check(1) else { panic!() };
-    assert_eq!((of.row.as_str(), of.phases.as_slice()), ("ext4-128", &["remove".to_string()][..]));
-    assert_eq!(over.phases, ["extract"]);
+    let Check::Ratio { numerator, denominator, .. } = check(1) else { panic!() };
+    assert_eq!(
+        (numerator.row.as_str(), numerator.phases.as_slice()),
+        ("ext4-128", &["remove".to_string()][..])
+    );
+    assert_eq!(denominator.phases, ["extract"]);
     assert_eq!(study.claims[1].margin, 0.1);
     let Check::Order(cells) = check(2) else { panic!() };
     assert_eq!(cells[1].row, "classic");
@@ -102,7 +105,7 @@ fn claims_of_every_kind_are_parsed() {
 }
 
 #[test]
-fn a_wrong_name_is_reported_with_its_position_and_the_nearest_valid_one() {
+fn an_invalid_name_is_reported_with_its_position_and_the_nearest_valid_one() {
     for (from, to, problem, remedy) in [
         ("question =", "qestion =", "the file has no 'qestion'", "did you mean 'question'?"),
         ("workload = \"tarball\"", "worklod = \"tarball\"", "no 'worklod'", "'workload'"),
@@ -119,7 +122,7 @@ fn a_wrong_name_is_reported_with_its_position_and_the_nearest_valid_one() {
         ("exponent =", "exponet =", "has no 'exponet'", "did you mean 'exponent'?"),
         ("column = \"remove\"", "column = \"removal\"", "no column 'removal'", "'remove'"),
     ] {
-        let text = wrong(from, to);
+        let text = error_with(from, to);
         assert!(text.starts_with(&line_of(from)), "{text}, not {}", line_of(from));
         assert!(text.contains(problem) && text.contains(remedy), "{text}");
     }
@@ -259,7 +262,7 @@ fn invalid_input_is_reported_with_its_position_and_the_right_form() {
             "fsdyno show workload tarball",
         ),
     ] {
-        let text = wrong(from, to);
+        let text = error_with(from, to);
         let line = text.split(':').nth(1).and_then(|line| line.parse::<usize>().ok());
         let expected = line_of(from);
         let expected_line = expected.split(':').nth(1).and_then(|line| line.parse::<usize>().ok());
@@ -285,7 +288,7 @@ fn a_file_without_a_run_and_an_empty_one_are_refused() {
 #[test]
 fn a_name_of_a_run_has_64_letters_at_most() {
     let named = |letters: usize| format!("name = \"{}\"", "a".repeat(letters));
-    let text = wrong("name = \"curve\"", &named(65));
+    let text = error_with("name = \"curve\"", &named(65));
     assert!(text.ends_with("the name of a run has 65 characters; use at most 64"), "{text}");
     let text = EXAMPLE.replace("run = \"curve\"", &named(64).replace("name", "run"));
     StudyFile::parse("my.toml", &text.replace("name = \"curve\"", &named(64))).unwrap();
@@ -298,13 +301,13 @@ fn a_row_named_by_its_spec_has_the_name_of_its_plan() {
     let run = StudyFile::parse("a.toml", text).unwrap().runs.remove(0);
     let rows = run.rows(Variant::AsItStands).unwrap();
     assert_eq!(rows, ["ext4 -I 128", "classic-ext2 -b 1024", "small"]);
-    let words: Vec<String> = run.common.arguments().into_iter().map(|word| word.text).collect();
-    assert_eq!(words[..2], ["--fs=ext4 -I 128", "--fs=classic-ext2 -b 1024"]);
+    let args: Vec<String> = run.common.arguments().into_iter().map(|word| word.text).collect();
+    assert_eq!(args[..2], ["--fs=ext4 -I 128", "--fs=classic-ext2 -b 1024"]);
 }
 
 #[test]
 fn a_missing_cell_is_reported_with_the_number_of_cells() {
-    let text = wrong("[618.990, \"913.9±0.5\", 21.9, 1]", "[618.990]");
+    let text = error_with("[618.990, \"913.9±0.5\", 21.9, 1]", "[618.990]");
     assert!(text.contains("of table 'times' has 1 cell; the table has 4 columns"), "{text}");
 }
 
@@ -318,14 +321,17 @@ fn cells_of_one_check_have_one_unit() {
     let both = "of = { phase = \"remove\" }, over = { phase = [\"extract\"] }";
     let ms = "of = { phase = \"remove\", unit = \"ms\" }, over = { phase = [\"extract\"] }";
     // Compared with the usual unit of the figure, with another, and with that of the context.
-    check(&wrong(both, ms), both);
-    check(&wrong(both, &ms.replace("[\"extract\"]", "[\"extract\"], unit = \"s\"")), both);
+    check(&error_with(both, ms), both);
+    check(&error_with(both, &ms.replace("[\"extract\"]", "[\"extract\"], unit = \"s\"")), both);
     let context = ms.replace(", unit = \"ms\" }", " }, unit = \"ms\"");
-    check(&wrong(both, &context.replace("[\"extract\"]", "[\"extract\"], unit = \"s\"")), both);
+    check(
+        &error_with(both, &context.replace("[\"extract\"]", "[\"extract\"], unit = \"s\"")),
+        both,
+    );
     let rows = "rows = [\"indexed\", \"classic\"]";
-    check(&wrong(rows, "rows = [{ row = \"indexed\", unit = \"ms\" }, \"classic\"]"), rows);
+    check(&error_with(rows, "rows = [{ row = \"indexed\", unit = \"ms\" }, \"classic\"]"), rows);
     let rows = "rows = [\"ext4-128\", \"ext3-128\"]";
-    check(&wrong(rows, "rows = [{ row = \"ext4-128\", unit = \"ms\" }, \"ext3-128\"]"), rows);
+    check(&error_with(rows, "rows = [{ row = \"ext4-128\", unit = \"ms\" }, \"ext3-128\"]"), rows);
     // One unit for all of them is valid, wherever it is given.
     for right in [context, ms.replace("[\"extract\"]", "[\"extract\"], unit = \"ms\"")] {
         StudyFile::parse("my.toml", &EXAMPLE.replace(both, &right)).unwrap();
@@ -339,15 +345,21 @@ fn a_side_may_name_its_run_if_the_row_is_given_outside() {
     let sides = "of = { phase = \"remove\" }, over = { phase = [\"extract\"] }, run = \"tarball\"";
     let new = "of = { run = \"tarball\", phase = \"remove\" }, over = { run = \"curve\", phase = \"create\" }";
     let study = StudyFile::parse("my.toml", &old.replace(sides, new)).unwrap();
-    let Test::Check(Check::Ratio { of, over, .. }) = &study.claims[1].test else { panic!() };
-    assert_eq!((of.run.as_str(), over.run.as_str()), ("tarball", "curve"));
-    assert_eq!((of.row.as_str(), over.row.as_str()), ("ext4-128", "ext4-128"));
+    let Test::Check(Check::Ratio { numerator, denominator, .. }) = &study.claims[1].test else {
+        panic!()
+    };
+    assert_eq!((numerator.run.as_str(), denominator.run.as_str()), ("tarball", "curve"));
+    assert_eq!((numerator.row.as_str(), denominator.row.as_str()), ("ext4-128", "ext4-128"));
     // Each side's run must have the row.
-    let text = wrong(sides, new);
+    let text = error_with(sides, new);
     assert!(text.contains("run 'curve' has no row 'ext4-128'"), "{text}");
     assert!(text.starts_with(&line_of(sides)), "{text}");
     let without_run = new.replace("run = \"curve\", ", "");
-    assert!(wrong(sides, &without_run).contains("lacks 'run'"), "{}", wrong(sides, &without_run));
+    assert!(
+        error_with(sides, &without_run).contains("lacks 'run'"),
+        "{}",
+        error_with(sides, &without_run)
+    );
     let rows = "rows = [\"indexed\", \"classic\"], run = \"curve\", phase = \"create\"";
     let each = "row = \"indexed\", rows = [{ run = \"curve\" }, { run = \"curve\", row = \"classic\" }], phase = \"create\"";
     StudyFile::parse("my.toml", &EXAMPLE.replace(rows, each)).unwrap();
@@ -375,8 +387,8 @@ fn each_stands_for_a_run_of_every_value_and_factors_name_the_group() {
     let study = StudyFile::parse("my.toml", GROUPS).unwrap();
     let names: Vec<&str> = study.runs.iter().map(|run| run.name.as_str()).collect();
     assert_eq!((names, study.source.as_str()), (vec!["files-server-2026", "files-pi-2024"], ""));
-    let words = study.runs[1].conditions(Variant::AsItStands).unwrap().arguments();
-    assert_eq!(words.last().unwrap().text, "--machine=pi-2024");
+    let args = study.runs[1].conditions(Variant::AsItStands).unwrap().arguments();
+    assert_eq!(args.last().unwrap().text, "--machine=pi-2024");
     let columns: Vec<(&str, &str)> = study.factors[0]
         .columns
         .iter()
@@ -386,7 +398,7 @@ fn each_stands_for_a_run_of_every_value_and_factors_name_the_group() {
 }
 
 #[test]
-fn a_wrong_group_or_table_of_factors_is_refused_at_its_position() {
+fn an_invalid_group_or_table_of_factors_is_refused_at_its_position() {
     for (from, to, expected) in [
         ("each = {", "machine = \"pi-2024\"\neach = {", "has 'machine' twice"),
         ("each = { machine", "each = { machin", "has no 'machin'"),

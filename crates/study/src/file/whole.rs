@@ -56,7 +56,7 @@ fn levels(widths: &Widths, divisor: u64) -> (Vec<u64>, u64) {
     (quotients.collect(), remaining)
 }
 
-/// Returns the greatest common divisor; at least one of the numbers must not be 0.
+/// Returns the greatest common divisor. At least one of the numbers must not be 0.
 fn greatest_common_divisor(a: u64, b: u64) -> u64 {
     if b == 0 { a } else { greatest_common_divisor(b, a % b) }
 }

@@ -41,9 +41,9 @@ impl Measured {
     }
 
     /// Adds a note if two means contradict their ratio, because the means are shown as well.
-    fn compare_means(&mut self, (of, over): (usize, usize), what: &str, ratio: f64) {
-        let (of, over) = (self.means[of].1, self.means[over].1);
-        if (of > over) != (ratio > 1.0) && of != over && ratio != 1.0 {
+    fn compare_means(&mut self, (numerator, denominator): (usize, usize), what: &str, ratio: f64) {
+        let (numerator, denominator) = (self.means[numerator].1, self.means[denominator].1);
+        if (numerator > denominator) != (ratio > 1.0) && numerator != denominator && ratio != 1.0 {
             self.note(format!(
                 "The means of {what} are in the opposite order; the claim is judged by the ratio of logarithms, by seed where \
                  they are pairs."
@@ -114,7 +114,7 @@ impl Measured {
     }
 }
 
-/// Returns the name of a flag; for UNSAFE with the unsafe options: `UNSAFE (barrier=0)`.
+/// Returns the name of a flag. For UNSAFE it includes the unsafe options: `UNSAFE (barrier=0)`.
 fn flag_name(flag: Flag, found: &Found<'_>) -> String {
     let risks = found.runs.first().filter(|_| flag == Flag::Unsafe).map(|(trial, _)| risks(trial));
     let options: Vec<&str> = risks
@@ -135,14 +135,14 @@ fn flag_name(flag: Flag, found: &Found<'_>) -> String {
 pub fn measure(check: &Check, margin: f64, trials: &Trials<'_>) -> Result<Measured, String> {
     let mut measured = Measured::default();
     match check {
-        Check::Ratio { of, over, bound } => {
+        Check::Ratio { numerator, denominator, bound } => {
             let (above, below) = edges(*bound);
             let counts = counts_from(above, below, margin);
-            let estimate = ratio(of, over, counts, trials, &mut measured)?;
+            let estimate = ratio(numerator, denominator, counts, trials, &mut measured)?;
             measured.parts.push(compared(
-                &[of, over],
+                &[numerator, denominator],
                 trials,
-                part(&[of, over], estimate, (above, below)),
+                part(&[numerator, denominator], estimate, (above, below)),
             ));
         }
         Check::Order(cells) => order(cells, margin, trials, &mut measured)?,
@@ -253,16 +253,16 @@ fn compared(cells: &[&Cell; 2], trials: &Trials<'_>, part: Part) -> Part {
 /// Returns the ratio of two cells, paired by seed for trials of the lab. For two samples it includes the
 /// permutation test of a ratio of `counts`, in addition to the test of a ratio of 1.
 fn ratio(
-    of: &Cell,
-    over: &Cell,
+    numerator: &Cell,
+    denominator: &Cell,
     counts: Option<f64>,
     trials: &Trials<'_>,
     measured: &mut Measured,
 ) -> Result<Estimate, String> {
-    let (new, base) = (trials.of(of, false)?, trials.of(over, false)?);
-    measured.add_notes(of, &new);
-    measured.add_notes(over, &base);
-    for (cell, found) in [(of, &new), (over, &base)] {
+    let (new, base) = (trials.of(numerator, false)?, trials.of(denominator, false)?);
+    measured.add_notes(numerator, &new);
+    measured.add_notes(denominator, &base);
+    for (cell, found) in [(numerator, &new), (denominator, &base)] {
         if let Some(zero) = found.values(cell)?.into_iter().find(|value| *value <= 0.0) {
             return Err(format!(
                 "the {} of '{}' is {}, which has no ratio",
@@ -272,7 +272,7 @@ fn ratio(
             ));
         }
     }
-    measured.compare_instruments([(of, &new), (over, &base)]);
+    measured.compare_instruments([(numerator, &new), (denominator, &base)]);
     let pairing = Pairing::of(&base.runs, &new.runs);
     if let Matching::Pairs(excluded) = pairing.matching
         && excluded > 0
@@ -281,15 +281,16 @@ fn ratio(
         measured.note(format!("{trials} {are} not used: they have no partner of the same seed."));
     }
     let side = |cell: &Cell, run: &fsdyno_report::Run<'_>| in_unit(cell, run.0).ok();
-    let comparison = pairing.compare_sides(|run| side(over, run), |run| side(of, run));
+    let comparison =
+        pairing.compare_sides(|run| side(denominator, run), |run| side(numerator, run));
     let comparison = comparison.ok_or("its ratio is not finite")?;
     // `Comparison::without_verdict` needs no check: `Trials::of` refuses every flag that forbids a verdict.
     let estimate = Estimate::of_ratio(&comparison);
     let Some(counts) = counts.filter(|_| comparison.relabelled.is_some()) else {
         return Ok(estimate);
     };
-    let longer = |run: &fsdyno_report::Run<'_>| side(over, run).map(|value| value * counts);
-    let moved = pairing.compare_sides(longer, |run| side(of, run));
+    let longer = |run: &fsdyno_report::Run<'_>| side(denominator, run).map(|value| value * counts);
+    let moved = pairing.compare_sides(longer, |run| side(numerator, run));
     Ok(moved.map_or(estimate, |moved| estimate.with_permutation_at(counts, &moved)))
 }
 
@@ -371,9 +372,9 @@ fn label(cell: &Cell, cells: &[Cell]) -> String {
 }
 
 /// Formats the sides of a ratio: `xfs over ext2`.
-fn ratio_name(of: &Cell, over: &Cell) -> String {
-    let both = [of.clone(), over.clone()];
-    format!("{} over {}", label(of, &both), label(over, &both))
+fn ratio_name(numerator: &Cell, denominator: &Cell) -> String {
+    let both = [numerator.clone(), denominator.clone()];
+    format!("{} over {}", label(numerator, &both), label(denominator, &both))
 }
 
 /// Formats a figure: `rate of unlink`, `returned`.

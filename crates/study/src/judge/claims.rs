@@ -264,22 +264,22 @@ impl Context<'_> {
     /// Formats the bounds.
     fn bounds(&self, part: &Part) -> String {
         match (part.above, part.below) {
-            (Some(above), Some(below)) => format!("between {} and {}", above.at, below.at),
-            (Some(above), None) => format!("more than {}", above.at),
-            (None, Some(below)) if below.included => format!("at most {}", below.at),
-            (None, Some(below)) => format!("less than {}", below.at),
+            (Some(above), Some(below)) => format!("between {} and {}", above.value, below.value),
+            (Some(above), None) => format!("more than {}", above.value),
+            (None, Some(below)) if below.included => format!("at most {}", below.value),
+            (None, Some(below)) => format!("less than {}", below.value),
             (None, None) => String::new(),
         }
     }
 
-    /// Explains a reversal that the interval shows but the corrected p-value does not; empty otherwise.
+    /// Explains a reversal that the interval shows but the corrected p-value does not, or returns an empty text.
     fn uncertain_reversal(&self, part: &Part) -> String {
         let Some(p) = self.outcome.uncertain_reversal else { return String::new() };
         let comparative = if part.estimate.value < 1.0 { "less" } else { "more" };
         format!("; that it is {comparative} than 1 is not sure (p = {p:.2}{})", self.among_claims())
     }
 
-    /// Returns ` as one of 40 claims`; empty for a single claim.
+    /// Returns ` as one of 40 claims`, or empty for a single claim.
     fn among_claims(&self) -> String {
         let tested = self.tested;
         if tested > 1 { format!(" as one of {tested} claims") } else { String::new() }

@@ -37,7 +37,7 @@ pub fn value(cell: &Cell, trial: &Trial) -> Result<f64, String> {
         Figure::KernelCpu(Some(thread)) => {
             time(&|phase| phase.kernel_cpu_ns.get(thread).copied().unwrap_or_default())
         }
-        // CPU time is counted until the last stamp, so the share is relative to that.
+        // CPU time is counted until the last time stamp, so the share is relative to that.
         Figure::CpuShare => divide(time(&|phase| phase.cpu_ns)?, time(&last_stamp)?),
         Figure::Rate => {
             sum(&|phase| divide(op_count(cell, trial, phase)?, phase.returned_ns.seconds()))
@@ -64,7 +64,7 @@ pub fn value(cell: &Cell, trial: &Trial) -> Result<f64, String> {
     }
 }
 
-/// Returns the last stamp of a phase: durable, or else synced, or else returned.
+/// Returns the last time stamp of a phase: durable, or else synced, or else returned.
 fn last_stamp(phase: &Phase) -> Nanos {
     phase.durable_ns.or(phase.synced_ns).unwrap_or(phase.returned_ns)
 }

@@ -71,7 +71,7 @@ fn each_variant<'a>(file: &'a StudyFile, results: &'a [RunResult]) -> Vec<Part<'
     parts.collect()
 }
 
-/// Returns the variants with results of their own; all variants of the file if only runs with their own conditions
+/// Returns the variants with results of their own, or all variants of the file if only runs with their own conditions
 /// have results, because these serve every variant.
 fn variants_of(file: &StudyFile, results: &[RunResult]) -> Vec<Variant> {
     let all = file.variants();

@@ -53,7 +53,7 @@ impl<'a> Trials<'a> {
         Some(trials)
     }
 
-    /// Returns the trials of a cell; with `points`, those of every point of a curve.
+    /// Returns the trials of a cell, or with `points` the trials of every point of a curve.
     ///
     /// # Errors
     /// The reason why none count, as a sentence.
@@ -176,7 +176,7 @@ fn check_one_lab(cell: &Cell, trials: &[&Trial]) -> Result<(), String> {
     Ok(())
 }
 
-/// Checks that two records of one trial in one lab are bit-identical; otherwise neither can be trusted.
+/// Checks that two records of one trial in one lab are bit-identical. If they are not, neither can be trusted.
 fn check_repetitions(cell: &Cell, distinct: &[&Trial], all: &[&Trial]) -> Result<(), String> {
     let is_reproducible =
         |trial: &&&Trial| trial.outcome == Outcome::Ok && trial.is_bit_identical();

@@ -25,8 +25,8 @@ pub struct Part {
     pub ratio: bool,
     /// The measured rows: run and label.
     pub rows: Vec<(String, String)>,
-    /// Typical error of the processor profile in a ratio of two file systems (0.2 is 20 %), for the CPU's share of
-    /// the time; zero if no profile matters.
+    /// Typical error of the processor profile in a ratio of two file systems (0.2 is 20 %), for the CPU's share of the
+    /// time, or zero if no profile matters.
     pub model: f64,
     /// True if it is fitted to points: only its interval decides, and two points, which an exponent
     /// always fits exactly, have none.
@@ -37,28 +37,28 @@ pub struct Part {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Edge {
     /// Value of the bound.
-    pub at: f64,
+    pub value: f64,
     /// True if the bound itself is within.
     pub included: bool,
 }
 
 impl Edge {
     /// Creates an exclusive bound.
-    pub fn exclusive(at: f64) -> Edge {
-        Edge { at, included: false }
+    pub fn exclusive(value: f64) -> Edge {
+        Edge { value, included: false }
     }
 
     /// Creates an inclusive bound.
-    pub fn inclusive(at: f64) -> Edge {
-        Edge { at, included: true }
+    pub fn inclusive(value: f64) -> Edge {
+        Edge { value, included: true }
     }
 
     fn is_below(self, value: f64) -> bool {
-        value > self.at || (self.included && value == self.at)
+        value > self.value || (self.included && value == self.value)
     }
 
     fn is_above(self, value: f64) -> bool {
-        value < self.at || (self.included && value == self.at)
+        value < self.value || (self.included && value == self.value)
     }
 }
 
@@ -137,8 +137,10 @@ impl Part {
     /// Returns the position of the range from `low` to `high`; the margin narrows the bounds for a position
     /// within and widens them for one outside.
     fn position_of_range(&self, low: f64, high: f64, margin: f64) -> Position {
-        let raised_edge = |edge: Edge| Edge { at: edge.at + edge.at.abs() * margin, ..edge };
-        let lowered_edge = |edge: Edge| Edge { at: edge.at - edge.at.abs() * margin, ..edge };
+        let raised_edge =
+            |edge: Edge| Edge { value: edge.value + edge.value.abs() * margin, ..edge };
+        let lowered_edge =
+            |edge: Edge| Edge { value: edge.value - edge.value.abs() * margin, ..edge };
         let within = self.above.is_none_or(|edge| raised_edge(edge).is_below(low))
             && self.below.is_none_or(|edge| lowered_edge(edge).is_above(high));
         let outside = self.above.is_some_and(|edge| !lowered_edge(edge).is_below(high))
@@ -181,8 +183,8 @@ impl Part {
     pub fn is_reversed(&self, margin: f64) -> bool {
         let value = self.estimate.value;
         let (low, high) = self.estimate.interval.unwrap_or((value, value));
-        let more = self.above.is_some_and(|edge| edge.at >= 1.0);
-        let less = self.below.is_some_and(|edge| edge.at <= 1.0);
+        let more = self.above.is_some_and(|edge| edge.value >= 1.0);
+        let less = self.below.is_some_and(|edge| edge.value <= 1.0);
         self.ratio
             && ((more && high < 1.0 && value < 1.0 / (1.0 + margin))
                 || (less && low > 1.0 && value > 1.0 + margin))
@@ -197,7 +199,7 @@ impl Part {
     /// Returns whether the estimate lies within this factor of one of its bounds.
     pub fn is_near(&self, factor: f64) -> bool {
         let value = self.estimate.value;
-        let mut edges = [self.above, self.below].into_iter().flatten().map(|edge| edge.at);
+        let mut edges = [self.above, self.below].into_iter().flatten().map(|edge| edge.value);
         edges.any(|edge| value > 0.0 && edge > 0.0 && (value / edge).ln().abs() <= factor.ln())
     }
 
@@ -225,22 +227,22 @@ impl Part {
             let factor = if value > 0.0 && edge > 0.0 { (value / edge).ln() } else { value - edge };
             factor.abs()
         };
-        let edges = [self.above, self.below].into_iter().flatten().map(|edge| edge.at);
+        let edges = [self.above, self.below].into_iter().flatten().map(|edge| edge.value);
         edges.min_by(|a, b| distance(*a).total_cmp(&distance(*b)))
     }
 
-    /// Returns the bound that the p-value tests: the nearest one; for a claimed difference, 1, or the value from which
-    /// the difference counts if the estimate falls short of that value.
+    /// Returns the bound that the p-value tests. It is the nearest one; for a claimed difference it is 1, or the value
+    /// from which the difference counts if the estimate falls short of that value.
     pub fn tested_at(&self, margin: f64) -> Option<f64> {
         self.counted_limit(margin).filter(|_| self.falls_short(margin)).or_else(|| self.nearest())
     }
 
-    /// Returns the p-value of its apparent position: within, by both bounds, or outside. It is two-sided, so that
+    /// Returns the p-value of its apparent position: within, by both bounds, or outside. It is two-sided, so
     /// it is below 5 % if and only if the interval excludes the bound.
     fn p(&self, margin: f64) -> Option<f64> {
         let edges = || [self.above, self.below].into_iter().flatten();
         if self.seems_within() && !self.falls_short(margin) {
-            let all: Option<Vec<f64>> = edges().map(|edge| self.estimate.p(edge.at)).collect();
+            let all: Option<Vec<f64>> = edges().map(|edge| self.estimate.p(edge.value)).collect();
             return all?.into_iter().reduce(f64::max);
         }
         self.estimate.p(self.tested_at(margin)?)

@@ -58,7 +58,7 @@ fn at_least_25_claims_have_a_check_and_the_others_a_reason() {
     assert!(checked >= 25, "only {checked} claims have a check");
     for claim in claims() {
         if let Test::Untestable(reason) = &claim.test {
-            assert!(reason.len() > 20, "{}: '{reason}' is no reason", claim.id);
+            assert!(reason.len() > 20, "{}: '{reason}' is not a reason", claim.id);
         }
     }
 }
@@ -90,7 +90,7 @@ fn missing_rows_of_claims_are_the_known_ones() {
 
 /// The marked cells are those that a file doubts, and those that contradict their own table: Layton's five pairs.
 #[test]
-fn doubted_cells_are_these_and_no_others() {
+fn only_these_cells_are_doubted() {
     let mut doubted = Vec::new();
     for study in studies() {
         let run = study.runs.iter().find(|run| run.has(Variant::Historical)).unwrap().name.clone();

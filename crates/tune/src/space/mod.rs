@@ -55,7 +55,7 @@ pub struct Value {
     pub mount: String,
     /// Sysctls: `KEY=VALUE`.
     pub sysctls: Vec<String>,
-    /// The block scheduler; none means the disk's own.
+    /// The block scheduler, or `None` for the disk's own.
     pub scheduler: Option<String>,
     /// The losses that the value accepts, each with a reason.
     pub gives_up: Vec<AcceptedLoss>,
@@ -171,7 +171,7 @@ impl Space {
             .fold(1u64, |count, option| count.saturating_mul(option.values.len() as u64))
     }
 
-    /// Returns all points without conflicts, in order; none if there are more than `max` combinations.
+    /// Returns all points without conflicts, in order, or `None` if there are more than `max` combinations.
     pub fn points(&self, max: u64) -> Option<Vec<Point>> {
         let count = self.combinations();
         if count > max {
@@ -202,14 +202,14 @@ impl Space {
     }
 
     /// Returns a point as text: each option that does not have its default.
-    pub fn words(&self, point: &Point) -> String {
+    pub fn describe(&self, point: &Point) -> String {
         let choices = self.options.iter().zip(&point.0).filter(|(_, value)| **value > 0);
         let word = |(option, value): (&TuneOption, &u8)| {
             let name = option.values.get(usize::from(*value)).map_or("", |value| &value.name);
             format!("{}={name}", option.name)
         };
-        let words: Vec<String> = choices.map(word).collect();
-        if words.is_empty() { "default".into() } else { words.join(" ") }
+        let chosen: Vec<String> = choices.map(word).collect();
+        if chosen.is_empty() { "default".into() } else { chosen.join(" ") }
     }
 
     /// Finds the index of an option.

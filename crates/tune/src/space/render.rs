@@ -15,7 +15,7 @@ pub struct Configuration {
     pub mount: String,
     /// Sysctls: `KEY=VALUE`.
     pub sysctls: Vec<String>,
-    /// The block scheduler; none means the disk's own.
+    /// The block scheduler, or `None` for the disk's own.
     pub scheduler: Option<String>,
 }
 

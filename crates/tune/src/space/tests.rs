@@ -64,7 +64,7 @@ fn values_of_one_option_of_mkfs_are_joined() {
     assert_eq!(it.spec, "ext4 -O ^has_journal,inline_data -I 512 @ data=writeback");
     assert_eq!(it.sysctls, ["vm.dirty_expire_centisecs=500"]);
     assert_eq!(space.configuration(&space.default_point()).spec, "ext4");
-    assert_eq!(space.words(&Point(vec![2, 0, 0, 0, 1])), "data=journal expire=5s");
+    assert_eq!(space.describe(&Point(vec![2, 0, 0, 0, 1])), "data=journal expire=5s");
 }
 
 #[test]

@@ -61,12 +61,12 @@ impl Drop for LoopRelease {
 impl Devices {
     fn acquire(venue: &HostVenue, job: &Job, uuids: u64) -> Result<Devices, VenueError> {
         let Some(drive) = venue.drive() else {
-            return Devices::create(&job.plan.medium, venue.folder());
+            return Devices::create(&job.plan.medium, venue.backing_folder());
         };
         let commands = Commands::derive(&job.plan)?;
         let mkfs = commands.as_ref().map_or(&[][..], |commands| &commands.mkfs);
         let devices = fsdyno_filesystem::Devices { uuids: Some(uuids), ..Default::default() };
-        drive.blank(&fsdyno_filesystem::fill(mkfs, devices, job.seed)).map_err(MediaError::from)?;
+        drive.clear(&fsdyno_filesystem::fill(mkfs, devices, job.seed)).map_err(MediaError::from)?;
         let data = vec![drive.device().map_err(MediaError::from)?];
         Ok(Devices { array: None, data, journal: None, _release: LoopRelease(Vec::new()) })
     }
@@ -113,7 +113,7 @@ impl Devices {
         self.all().map(|device| device.held.as_fd()).collect()
     }
 
-    /// Reports whether the page cache holds the devices' backing files, so that data stay cached after an unmount.
+    /// Reports whether the page cache holds the devices' backing files, so data stay cached after an unmount.
     fn are_cached(&self) -> bool {
         self.all().any(|device| loops::is_loop(&device.path) && !loops::is_direct(&device.path))
     }
@@ -149,7 +149,7 @@ fn mark_warm_gaps(report: &mut AgentReport) {
 
 const REMOUNT: &str = "remount";
 
-/// Returns the devices to create; none if the medium is a drive.
+/// Returns the devices to create, or `None` if the medium is a drive.
 fn ephemeral(medium: &MediumPlan) -> Option<(EphemeralMedium, &EphemeralPlan)> {
     let (kind, plan) = medium.ephemeral()?;
     Some((kind.into(), plan))
@@ -179,7 +179,7 @@ pub fn can_run(venue: &HostVenue, plan: &Plan) -> Result<(), VenueError> {
     let Some(filesystem) = Commands::derive(plan)? else { return Err(no_filesystem()) };
     // A drive is not created, and has already been inspected.
     if let Some((kind, plan)) = ephemeral(&plan.medium) {
-        kind.check(venue.folder(), total_size(plan))?;
+        kind.check(venue.backing_folder(), total_size(plan))?;
     }
     prerequisites::check(&filesystem, plan.medium.raid())
 }
@@ -196,7 +196,7 @@ pub fn fingerprint(
     let mut fingerprint = fingerprint::kernel_only();
     let description = match (venue.drive(), ephemeral(medium)) {
         (Some(drive), _) => drive.what(),
-        (None, Some((kind, _))) => (kind.kind.what)(venue.folder())?,
+        (None, Some((kind, _))) => (kind.kind.what)(venue.backing_folder())?,
         // A drive that is only inspected is not claimed.
         (None, None) => return Ok(fingerprint),
     };

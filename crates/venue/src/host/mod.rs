@@ -14,7 +14,7 @@ use std::time::Instant;
 use fsdyno_child::{Process, SharedMailbox};
 use fsdyno_media::Directory;
 use fsdyno_media::block::Claim;
-use fsdyno_record::agent::{HOST_ARGUMENT, Handover, NAME};
+use fsdyno_record::agent::{self, HOST_ARGUMENT, Handover};
 use fsdyno_record::mailbox::Progress;
 use fsdyno_record::plan::MediumPlan;
 use fsdyno_record::{Job, Plan};
@@ -31,20 +31,20 @@ use crate::{clock, fingerprint};
 pub struct HostVenue {
     agent: PathBuf,
     inputs: Inputs,
-    folder: PathBuf,
+    backing_folder: PathBuf,
     drive: Option<Arc<Claim>>,
 }
 
 impl HostVenue {
-    /// Creates a venue whose trials are run by `agent`, the file of [`crate::Agent`].
+    /// Creates a venue whose trials are run by the executable `agent`, as unpacked by [`crate::Agent`].
     pub fn new(agent: impl Into<PathBuf>) -> HostVenue {
-        let (inputs, folder) = (Inputs::default(), std::env::temp_dir());
-        HostVenue { agent: agent.into(), inputs, folder, drive: None }
+        let (inputs, backing_folder) = (Inputs::default(), std::env::temp_dir());
+        HostVenue { agent: agent.into(), inputs, backing_folder, drive: None }
     }
 
     /// Sets the folder of the backing files of loop devices; the default is [`std::env::temp_dir`].
-    pub fn with_folder(self, folder: impl Into<PathBuf>) -> HostVenue {
-        HostVenue { folder: folder.into(), ..self }
+    pub fn with_backing_folder(self, folder: impl Into<PathBuf>) -> HostVenue {
+        HostVenue { backing_folder: folder.into(), ..self }
     }
 
     /// Sets the input files of workloads.
@@ -52,7 +52,7 @@ impl HostVenue {
         HostVenue { inputs, ..self }
     }
 
-    /// Sets a drive to format; it is released when the venue is dropped.
+    /// Sets the drive that trials format; it is released when the venue is dropped.
     pub fn with_drive(self, drive: Claim) -> HostVenue {
         HostVenue { drive: Some(Arc::new(drive)), ..self }
     }
@@ -65,8 +65,8 @@ impl HostVenue {
         &self.inputs
     }
 
-    pub(crate) fn folder(&self) -> &Path {
-        &self.folder
+    pub(crate) fn backing_folder(&self) -> &Path {
+        &self.backing_folder
     }
 
     /// Starts an agent with the handover, the mailbox, and its input; the agent also inherits the descriptors
@@ -87,7 +87,7 @@ impl HostVenue {
         };
         let handover = serde_json::to_string(&handover).map_err(internal_error)?;
         let mut command = Command::new(&self.agent);
-        command.arg0(NAME).arg(HOST_ARGUMENT).arg(handover);
+        command.arg0(agent::NAME).arg(HOST_ARGUMENT).arg(handover);
         let inherited: Vec<_> =
             [mailbox].into_iter().chain(input).chain(inherited.iter().copied()).collect();
         Process::start(command, &inherited).map_err(VenueError::io("start the agent"))
@@ -106,18 +106,18 @@ impl HostVenue {
         let mailbox = shared.mailbox().map_err(internal_error)?;
         let text = serialize_job(job.for_agent())?;
         mailbox.write_job(&text).map_err(internal_error)?;
-        let started = clock::now();
-        let begin = Instant::now();
+        let started_at = clock::now();
+        let start = Instant::now();
         let root = directory.root();
         let handover = Handover { root: Some(root.as_raw_fd()), ..Handover::default() };
         let mut process = self.start(&shared, handover, &[root], input)?;
-        let ended = wait_for_report(&mut process, &mailbox, job, begin, watch);
+        let ended = wait_for_report(&mut process, &mailbox, job, start, watch);
         process.kill().map_err(VenueError::io("kill the agent"))?;
-        let mut agent = ended?;
+        let mut finished = ended?;
         directory.remove()?;
-        agent.report.conditions.device = device.unwrap_or_default();
-        let host = agent.host(started, begin);
-        Ok(FinishedTrial { report: agent.report, host, identity: None })
+        finished.report.conditions.device = device.unwrap_or_default();
+        let host = finished.host(started_at, start);
+        Ok(FinishedTrial { report: finished.report, host, identity: None })
     }
 }
 
@@ -189,8 +189,8 @@ mod tests {
         Job { trial_id: "t".into(), seed: 1, plan, deadline, task: Task::Whole }
     }
 
-    /// Creates an executable that replaces the agent.
-    fn agent(folder: &Path, script: &str) -> HostVenue {
+    /// Returns a venue whose agent is a shell script.
+    fn venue_with_agent(folder: &Path, script: &str) -> HostVenue {
         let path = folder.join("agent");
         std::fs::write(&path, format!("#!/bin/sh\n{script}\n")).unwrap();
         std::fs::set_permissions(&path, PermissionsExt::from_mode(0o755)).unwrap();
@@ -204,7 +204,7 @@ mod tests {
     #[test]
     fn an_agent_that_dies_is_reported_with_its_signal_and_last_lines() {
         let (tools, target) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
-        let venue = agent(tools.path(), "echo out of luck >&2; kill -SEGV $$");
+        let venue = venue_with_agent(tools.path(), "echo out of luck >&2; kill -SEGV $$");
         let error = venue.run(&job(target.path()), &mut |_| Watch::GoOn).unwrap_err().to_string();
         assert!(error.contains("SIGSEGV") && error.contains("out of luck"), "{error}");
         assert!(is_empty(target.path()));
@@ -213,7 +213,7 @@ mod tests {
     #[test]
     fn a_stopped_trial_is_killed_and_leaves_nothing() {
         let (tools, target) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
-        let venue = agent(tools.path(), "exec sleep 1000");
+        let venue = venue_with_agent(tools.path(), "exec sleep 1000");
         let error = venue.run(&job(target.path()), &mut |_| Watch::Stop).unwrap_err();
         assert!(matches!(error, VenueError::Stopped));
         assert!(is_empty(target.path()));
@@ -222,7 +222,7 @@ mod tests {
     #[test]
     fn an_agent_that_ends_without_a_report_has_failed() {
         let (tools, target) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
-        let venue = agent(tools.path(), "exit 3");
+        let venue = venue_with_agent(tools.path(), "exit 3");
         let error = venue.run(&job(target.path()), &mut |_| Watch::GoOn).unwrap_err().to_string();
         assert!(error.contains("code 3"), "{error}");
     }

@@ -37,7 +37,7 @@ const SHT_RELA: u32 = 4;
 const SHF_ALLOC: u64 = 2;
 const SHF_EXECINSTR: u64 = 4;
 const STT_FUNC: u8 = 2;
-/// The only 8-byte relocation in code (x86-64 psABI, table 4.9); all others have four bytes.
+/// The only 8-byte relocation in code (x86-64 psABI, table 4.9). All others have four bytes.
 const R_X86_64_64: u64 = 1;
 /// Near calls and jumps, which the kernel replaces or removes (ftrace, returns).
 const CALL_AND_JUMP: [Option<u8>; 2] = [Some(0xe8), Some(0xe9)];

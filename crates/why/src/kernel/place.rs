@@ -17,8 +17,8 @@ const CONCLUSIVE_BYTES: usize = 8;
 pub struct Calls {
     /// All called addresses.
     pub all: BTreeSet<u64>,
-    /// Addresses called after all modules were loaded; each lies in one of them.
-    pub late: BTreeSet<u64>,
+    /// Addresses called after all modules were loaded. Each lies in one of the modules.
+    pub after_loading: BTreeSet<u64>,
     /// First bytes of the called code, if known.
     pub code_by_address: BTreeMap<u64, Vec<u8>>,
 }
@@ -47,8 +47,8 @@ pub fn locate_modules(modules: &[Module], calls: &Calls) -> BTreeMap<usize, u64>
     found
 }
 
-/// Locates modules by a single call each, which suffices if it is in [`Calls::late`] and fits only one function; the
-/// bytes of the called code decide if it fits several.
+/// Locates modules by a single call each, which suffices if it is in [`Calls::after_loading`] and fits only one
+/// function; the bytes of the called code decide if it fits several.
 fn locate_by_single_calls(
     modules: &[Module],
     unassigned: &BTreeSet<u64>,
@@ -56,7 +56,7 @@ fn locate_by_single_calls(
     found: &mut BTreeMap<usize, u64>,
 ) {
     let mut candidates: BTreeMap<usize, BTreeSet<u64>> = BTreeMap::new();
-    for call in calls.late.intersection(unassigned) {
+    for call in calls.after_loading.intersection(unassigned) {
         let mut matches: Vec<(usize, u64, usize)> = Vec::new();
         for (index, module) in
             modules.iter().enumerate().filter(|(index, _)| !found.contains_key(index))
@@ -120,9 +120,10 @@ mod tests {
         Module { name: name.into(), functions, size, ..Module::default() }
     }
 
-    fn calls(all: &[u64], late: &[u64]) -> Calls {
-        let (all, late) = (all.iter().copied().collect(), late.iter().copied().collect());
-        Calls { all, late, ..Calls::default() }
+    fn calls(all: &[u64], after_loading: &[u64]) -> Calls {
+        let (all, after_loading) =
+            (all.iter().copied().collect(), after_loading.iter().copied().collect());
+        Calls { all, after_loading, ..Calls::default() }
     }
 
     #[test]

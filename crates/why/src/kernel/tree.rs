@@ -9,7 +9,7 @@ use super::names::{Function, Names};
 /// A counted node of a call tree.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counted {
-    /// Address of its function; 1 for user code, 2 for interrupts; for a root, the number of the stack.
+    /// Address of its function: 1 for user code, 2 for interrupts, and the number of the stack for a root.
     pub function: u64,
     /// Instructions in it, without its callees.
     pub instructions: u64,
@@ -72,7 +72,7 @@ pub struct Frame {
     pub own: u64,
     /// Number of calls.
     pub calls: u64,
-    /// Time of the processor model's events in it alone, in units of one instruction's time; zero without a model.
+    /// Time of the processor model's events in it alone, in units of one instruction's time, or zero without a model.
     #[serde(default)]
     pub charged: u64,
     /// Its layer.

@@ -40,14 +40,14 @@ fn parse(text: &str, node_size: u64, size: u64) -> Option<Map> {
     // A freed tree block lies in a chunk that holds only tree blocks.
     for chunk in chunks.iter().filter(|chunk| chunk.metadata) {
         let kind = if chunk.system { Structure::RootTree } else { Structure::FreedTree };
-        paint(&mut map, &chunks, &chunk.logical, Some(kind));
+        assign(&mut map, &chunks, &chunk.logical, Some(kind));
     }
     for line in text.lines() {
         let words: Vec<&str> = line.split_whitespace().collect();
         match words.as_slice() {
             ["leaf" | "node", address, .., "owner", owner] if words.contains(&"items") => {
                 if let Ok(address) = address.parse::<u64>() {
-                    paint(
+                    assign(
                         &mut map,
                         &chunks,
                         &(address..address + node_size),
@@ -59,14 +59,14 @@ fn parse(text: &str, node_size: u64, size: u64) -> Option<Map> {
                 if let (Ok(address), Ok(length)) = (address.parse::<u64>(), length.parse::<u64>())
                     && address > 0
                 {
-                    paint(&mut map, &chunks, &(address..address + length), Some(Structure::Data));
+                    assign(&mut map, &chunks, &(address..address + length), Some(Structure::Data));
                 }
             }
             _ => {}
         }
     }
     for offset in SUPERBLOCK_OFFSETS.into_iter().filter(|offset| offset + SUPERBLOCK_SIZE <= size) {
-        map.paint(offset..offset + SUPERBLOCK_SIZE, Structure::Superblock);
+        map.assign(offset..offset + SUPERBLOCK_SIZE, Structure::Superblock);
     }
     Some(map)
 }
@@ -95,7 +95,7 @@ fn structure_of_tree(owner: &str) -> Option<Structure> {
 }
 
 /// Marks logical addresses on the device, in each copy; `None` never clears an earlier mark.
-fn paint(map: &mut Map, chunks: &[Chunk], logical: &Range, structure: Option<Structure>) {
+fn assign(map: &mut Map, chunks: &[Chunk], logical: &Range, structure: Option<Structure>) {
     for chunk in chunks {
         let (start, end) =
             (logical.start.max(chunk.logical.start), logical.end.min(chunk.logical.end));
@@ -104,7 +104,7 @@ fn paint(map: &mut Map, chunks: &[Chunk], logical: &Range, structure: Option<Str
                 let offset = copy + (start - chunk.logical.start);
                 let bytes = offset..offset + (end - start);
                 match structure {
-                    Some(structure) => map.paint(bytes, structure),
+                    Some(structure) => map.assign(bytes, structure),
                     None => map.clear(bytes),
                 }
             }

@@ -15,7 +15,7 @@ const RESIZE_INODE: u64 = 7;
 /// Reads the map of an image.
 pub fn read(image: &File) -> Result<Map, MapError> {
     let mut dump = DUMPE2FS.run(&["{image}"], image, "")?;
-    // Blocks still in the journal are not in place yet. The image is a private copy, so replay it.
+    // Blocks still in the journal are not in place yet. The image is a private copy, so the journal can be replayed.
     if field(&dump, "Filesystem features").is_some_and(|list| list.contains("needs_recovery")) {
         let output = E2FSCK.run(&["-f", "-y", "-E", "journal_only", "{image}"], image, "")?;
         dump = DUMPE2FS.run(&["{image}"], image, "")?;
@@ -26,14 +26,14 @@ pub fn read(image: &File) -> Result<Map, MapError> {
     }
     let layout = Layout::parse(&dump).ok_or_else(|| DUMPE2FS.unreadable(&dump))?;
     let mut map = Map::default();
-    let groups = paint_groups(&dump.text, &layout, &mut map);
-    let commands: String = groups.used.iter().map(|inode| format!("stat <{inode}>\n")).collect();
+    let used_inodes = assign_groups(&dump.text, &layout, &mut map);
+    let commands: String = used_inodes.iter().map(|inode| format!("stat <{inode}>\n")).collect();
     let output = DEBUGFS.run(&["-f", "-", "{image}"], image, &commands)?;
     if output.text.matches("Type: ").count() == 0 {
         return Err(DEBUGFS.unreadable(&output));
     }
     for text in output.text.split("debugfs: ").skip(1) {
-        paint_inode(text, &layout, &mut map);
+        assign_inode(text, &layout, &mut map);
     }
     Ok(map)
 }
@@ -67,14 +67,9 @@ fn field<'a>(dump: &'a ToolOutput, name: &str) -> Option<&'a str> {
     line.map(str::trim)
 }
 
-struct Groups {
-    /// Inodes in use.
-    used: Vec<u64>,
-}
-
-/// Marks the metadata of the groups and returns the inodes in use.
-fn paint_groups(text: &str, layout: &Layout, map: &mut Map) -> Groups {
-    let mut used = Vec::new();
+/// Assigns the metadata of the groups to structures and returns the inodes in use.
+fn assign_groups(text: &str, layout: &Layout, map: &mut Map) -> Vec<u64> {
+    let mut used_inodes = Vec::new();
     let mut group = None;
     for line in text.lines() {
         if let Some(rest) = line.strip_prefix("Group ") {
@@ -94,24 +89,24 @@ fn paint_groups(text: &str, layout: &Layout, map: &mut Map) -> Groups {
             let Some((_, rest)) = line.split_once(name) else { continue };
             let end = rest.find(|c: char| !c.is_ascii_digit() && c != '-').unwrap_or(rest.len());
             if let Some(blocks) = blocks(&rest[..end]) {
-                map.paint(layout.bytes(&blocks), structure);
+                map.assign(layout.bytes(&blocks), structure);
             }
         }
         if let (Some(group), Some(list)) = (group, line.strip_prefix("Free inodes:")) {
             let first = group * layout.inodes_per_group + 1;
             let mut next = first;
             for free in list.split(',').filter_map(blocks) {
-                used.extend(next..free.start);
+                used_inodes.extend(next..free.start);
                 next = free.end;
             }
-            used.extend(next..first + layout.inodes_per_group);
+            used_inodes.extend(next..first + layout.inodes_per_group);
         }
     }
-    Groups { used }
+    used_inodes
 }
 
-/// Marks the blocks of one inode in the output of debugfs.
-fn paint_inode(text: &str, layout: &Layout, map: &mut Map) {
+/// Assigns the blocks of one inode in the output of debugfs.
+fn assign_inode(text: &str, layout: &Layout, map: &mut Map) {
     let Some((_, rest)) = text.split_once("Inode: ") else { return };
     let Some(inode) = number(rest) else { return };
     let kind = rest.split_once("Type: ").map_or("", |(_, kind)| kind.trim_start());
@@ -122,12 +117,12 @@ fn paint_inode(text: &str, layout: &Layout, map: &mut Map) {
         () if kind.starts_with("directory") => Some(Structure::Directory),
         () if kind.starts_with("symlink") => Some(Structure::Attribute),
         () if kind.starts_with("regular") => Some(Structure::Data),
-        // Bad blocks, and types of later versions of debugfs, stay unattributed.
+        // The inode of bad blocks, and types that only later versions of debugfs print, stay unattributed.
         () => None,
     };
     let attributes = rest.split_once("File ACL: ").and_then(|(_, acl)| number(acl));
     if let Some(block) = attributes.filter(|block| *block > 0) {
-        map.paint(layout.bytes(&(block..block + 1)), Structure::Attribute);
+        map.assign(layout.bytes(&(block..block + 1)), Structure::Attribute);
     }
     let list = rest.split_once("\nBLOCKS:\n").or_else(|| rest.split_once("\nEXTENTS:\n"));
     let Some((structure, (_, list))) = structure.zip(list) else { return };
@@ -144,7 +139,7 @@ fn paint_inode(text: &str, layout: &Layout, map: &mut Map) {
             }
             false => Structure::Extents,
         };
-        map.paint(layout.bytes(&blocks), structure);
+        map.assign(layout.bytes(&blocks), structure);
     }
 }
 
@@ -162,7 +157,7 @@ mod tests {
                  EXTENTS:\n(ETB0):9, (0-2):20-22\n"
             );
             let mut map = Map::default();
-            super::paint_inode(&text, &layout, &mut map);
+            super::assign_inode(&text, &layout, &mut map);
             map.ranges()
                 .map(|(range, structure)| (range.start / 4096, structure))
                 .collect::<Vec<_>>()

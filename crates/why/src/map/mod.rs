@@ -132,7 +132,7 @@ impl Map {
     }
 
     /// Marks a range, replacing earlier marks.
-    pub fn paint(&mut self, range: Range, structure: Structure) {
+    pub fn assign(&mut self, range: Range, structure: Structure) {
         if range.is_empty() {
             return;
         }
@@ -222,7 +222,7 @@ mod tests {
                 // One mark in 21 clears a range.
                 let structure = (index < 20).then(|| Structure::ALL[index].0);
                 match structure {
-                    Some(structure) => map.paint(start..start + length, structure),
+                    Some(structure) => map.assign(start..start + length, structure),
                     None => map.clear(start..start + length),
                 }
                 table[start as usize..(start + length) as usize].fill(structure);

@@ -29,23 +29,23 @@ fn parse(text: &str) -> Option<Map> {
     let (block_size, blocks) = (field("Blocksize:")?, field("Count of blocks on the device:")?);
     let mut map = Map::default();
     let first = SUPERBLOCK_OFFSET / block_size;
-    let mut paint = |from: u64, count: u64, structure| {
-        map.paint(from * block_size..(from + count) * block_size, structure);
+    let mut assign = |from: u64, count: u64, structure| {
+        map.assign(from * block_size..(from + count) * block_size, structure);
     };
-    paint(OLD_SUPERBLOCK_OFFSET / block_size, 1, Structure::Superblock);
-    paint(first, 1, Structure::Superblock);
+    assign(OLD_SUPERBLOCK_OFFSET / block_size, 1, Structure::Superblock);
+    assign(first, 1, Structure::Superblock);
     // The first bitmap follows the superblock; every other bitmap is at the start of the blocks that it describes.
     let blocks_per_bitmap = block_size * 8;
-    paint(first + 1, 1, Structure::Bitmap);
+    assign(first + 1, 1, Structure::Bitmap);
     (1..blocks.div_ceil(blocks_per_bitmap))
-        .for_each(|index| paint(index * blocks_per_bitmap, 1, Structure::Bitmap));
+        .for_each(|index| assign(index * blocks_per_bitmap, 1, Structure::Bitmap));
     // `Size 8193 blocks (including 1 for journal header) (first block 18)`
     let journal = text.lines().find(|line| line.contains("(first block "));
     if let Some(line) = journal
         && let Some((size, index)) = line.split_once("(first block ")
         && let (Some(size), Some(index)) = (number(size), number(index))
     {
-        paint(index, size, Structure::Journal);
+        assign(index, size, Structure::Journal);
     }
     let mut in_indirect_item = false;
     for line in text.lines() {
@@ -54,7 +54,7 @@ fn parse(text: &str) -> Option<Map> {
         {
             in_indirect_item = false;
             if let Some(index) = number(node) {
-                paint(index, 1, Structure::FsTree);
+                assign(index, 1, Structure::FsTree);
             }
         } else if line.starts_with('|') && line.contains(", len ") {
             in_indirect_item = line.contains(" IND (");
@@ -66,7 +66,7 @@ fn parse(text: &str) -> Option<Map> {
             for run in list.split_whitespace() {
                 let Some(index) = number(run).filter(|index| *index > 0) else { continue };
                 let count = run.split_once('(').and_then(|(_, count)| number(count)).unwrap_or(1);
-                paint(index, count, Structure::Data);
+                assign(index, count, Structure::Data);
             }
         }
     }

@@ -54,7 +54,7 @@ pub fn read(image: &File, requested: &[Range]) -> Result<Map, MapError> {
         let byte = (ag * group + block_in_group) * block_size;
         let kind = kind.split_whitespace().next().unwrap_or("");
         if let Some(structure) = structure(kind) {
-            map.paint(byte..byte + block_size, structure);
+            map.assign(byte..byte + block_size, structure);
         }
     }
     if !any_mapped && !requested.is_empty() {

@@ -1,6 +1,6 @@
 //! The layout of the file, and the order in which its units are accessed.
 
-use crate::contents::VERSION;
+use crate::contents::VERSION_STRIDE;
 use crate::op::Payload;
 use crate::permutation::Permutation;
 use crate::workload::Share;
@@ -28,7 +28,7 @@ pub struct Layout {
     pub reads: u64,
     /// Number of random writes.
     pub writes: u64,
-    /// Number of random writes by a thread between two fsyncs; zero for no fsync.
+    /// Number of random writes by a thread between two fsyncs, or zero for no fsync.
     pub fsync: u64,
     /// True if the file is created before the first phase.
     pub prebuilt: bool,
@@ -49,7 +49,7 @@ impl Layout {
     pub fn payload(&self, version: u64, block: u64, offset: u64) -> Payload {
         let (index, offset_in_block) = (offset / block, offset % block);
         let length = (block - offset_in_block).min(self.size - offset) as u32;
-        Payload { id: VERSION * version + index, offset: offset_in_block, length }
+        Payload { id: VERSION_STRIDE * version + index, offset: offset_in_block, length }
     }
 
     /// Returns true if the random writes reach the unit at `offset`.

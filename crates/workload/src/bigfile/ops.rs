@@ -67,7 +67,7 @@ impl OpSource for Sweep<'_> {
     }
 }
 
-/// The next op of a [`Seek`].
+/// The next op of a [`RandomIo`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum SeekStep {
     Open,
@@ -78,7 +78,7 @@ enum SeekStep {
 }
 
 /// Random reads or writes: every `ranks`-th unit of the order.
-pub struct Seek<'a> {
+pub struct RandomIo<'a> {
     layout: &'a Layout,
     read: bool,
     remaining: u64,
@@ -88,11 +88,11 @@ pub struct Seek<'a> {
     step: SeekStep,
 }
 
-impl<'a> Seek<'a> {
+impl<'a> RandomIo<'a> {
     /// Creates the random reads of a rank if `read`, else its random writes.
-    pub fn new(layout: &'a Layout, read: bool, share: Share) -> Seek<'a> {
+    pub fn new(layout: &'a Layout, read: bool, share: Share) -> RandomIo<'a> {
         let count = if read { layout.reads } else { layout.writes };
-        Seek {
+        RandomIo {
             layout,
             read,
             remaining: items_of_rank(count, share),
@@ -124,7 +124,7 @@ impl<'a> Seek<'a> {
     }
 }
 
-impl OpSource for Seek<'_> {
+impl OpSource for RandomIo<'_> {
     fn next(&mut self, op: &mut Op) -> bool {
         (op.call, self.step) = match self.step {
             SeekStep::Open => {

@@ -15,7 +15,7 @@ const HEX: &[u8; 16] = b"0123456789abcdef";
 #[derive(Clone, Debug)]
 pub struct AlnumNames {
     seed: u64,
-    /// True if the letters precede the digits, so that the names of consecutive numbers are not in order.
+    /// True if the letters precede the digits; the names of consecutive numbers are then not in order.
     letters_first: bool,
 }
 
@@ -52,7 +52,7 @@ impl AlnumNames {
         (draws.below(MAX_LETTERS + 1) as usize, draws)
     }
 
-    /// Returns the number whose name is `text`; none if `text` is not a name of the family.
+    /// Returns the number whose name is `text`, or `None` if `text` is not a name of the family.
     pub fn parse(&self, text: &[u8]) -> Option<u64> {
         let digits = if self.letters_first {
             text.get(text.len().checked_sub(DIGIT_COUNT)?..)?

@@ -3,7 +3,7 @@
 
 use fsdyno_record::{Nanos, OpKind, seed};
 
-use crate::contents::VERSION;
+use crate::contents::VERSION_STRIDE;
 use crate::op::{Call, DirSlot, FileSlot, Op, OpenFlags, Payload};
 use crate::op_source::OpSource;
 use crate::permutation::Permutation;
@@ -14,8 +14,8 @@ const FLAGS: OpenFlags = OpenFlags { read: true, write: true, ..OpenFlags::NONE 
 const NEW: OpenFlags = OpenFlags { exclusive: true, ..FLAGS };
 const MODE: u32 = 0o600;
 
-/// Size in bytes of the blocks with distinct contents in the pass in small units; the unit of that
-/// pass is a part of a block.
+/// Size in bytes of the blocks that get distinct contents when the file is written in small units; a unit is a fraction
+/// of a block.
 const CHAR_BLOCK: u64 = 4096;
 
 /// The last writer of a block.
@@ -85,8 +85,8 @@ pub struct State {
 
 impl BigFile {
     /// Returns the ops of a pass.
-    pub fn pass(&self, pass: Pass) -> Sweep<'_> {
-        Sweep { file: self, pass, offset: 0, step: SweepStep::Open }
+    pub fn pass(&self, pass: Pass) -> PassOps<'_> {
+        PassOps { file: self, pass, offset: 0, step: SweepStep::Open }
     }
 
     /// Returns the exact op counts of a pass.
@@ -107,8 +107,8 @@ impl BigFile {
     }
 
     /// Returns the ops of a seeker.
-    pub fn seeker(&self, rank: u32) -> Seeker<'_> {
-        Seeker { file: self, rank: u64::from(rank), round: 0, ticket: 0, step: SeekerStep::Open }
+    pub fn seeker(&self, rank: u32) -> SeekerOps<'_> {
+        SeekerOps { file: self, rank: u64::from(rank), round: 0, ticket: 0, step: SeekerStep::Open }
     }
 
     /// Returns the exact op counts of all seekers.
@@ -133,7 +133,7 @@ impl BigFile {
         Expected::pieces(state.size).with_mode(MODE)
     }
 
-    /// Returns the expected content from byte `offset` to the end of its block or of the file; none past the end.
+    /// Returns the expected content from byte `offset` to the end of its block or of the file, or `None` past the end.
     pub fn piece(&self, state: State, offset: u64) -> Option<Payload> {
         let remaining = state.size.checked_sub(offset).filter(|remaining| *remaining > 0)?;
         if state.seeks_done && self.seeks.is_updated(offset / u64::from(self.chunk)) {
@@ -159,7 +159,7 @@ impl BigFile {
             Writer::Rewrite => 3,
             Writer::Seeker => 4,
         };
-        Payload { id: VERSION * version + block, offset: offset_in_block, length }
+        Payload { id: VERSION_STRIDE * version + block, offset: offset_in_block, length }
     }
 
     fn open(&self, op: &mut Op, new: bool) {
@@ -176,7 +176,7 @@ impl BigFile {
 /// The targets of the seekers, as numbered tickets: each ticket is one chunk to read, and the chunks
 /// of some tickets are written back.
 ///
-/// The originals put the tickets into a pipe, and the processes race for them. Here each round of
+/// Bonnie and Bonnie++ put the tickets into a pipe, and the processes race for them. Here each round of
 /// tickets is assigned to the seekers in turn, and each round begins with the next seeker, so that
 /// all get the same number of tickets and, if every tenth one is an update, the same number of updates. Chunks that
 /// are only read are drawn independently; those that are updated follow a permutation of all chunks,
@@ -205,7 +205,7 @@ pub enum UpdateRule {
 }
 
 /// One in this many tickets is an update.
-const TENTH: u64 = 10;
+const UPDATE_INTERVAL: u64 = 10;
 
 impl Seeks {
     /// Creates the seeks in a file of `chunks` chunks.
@@ -224,27 +224,30 @@ impl Seeks {
     pub fn updates(&self) -> u64 {
         let seekers = u64::from(self.seekers);
         match self.rule {
-            UpdateRule::TenthOfAll => self.tickets.div_ceil(TENTH),
+            UpdateRule::TenthOfAll => self.tickets.div_ceil(UPDATE_INTERVAL),
             UpdateRule::TenthOfEach => {
-                let block = TENTH * seekers;
-                self.tickets / block * seekers + (self.tickets % block).min(seekers)
+                let cycle = UPDATE_INTERVAL * seekers;
+                self.tickets / cycle * seekers + (self.tickets % cycle).min(seekers)
             }
         }
     }
 
-    /// Returns the index of a ticket among the updates; none if its chunk is only read.
+    /// Returns the index of a ticket among the updates, or `None` if its chunk is only read.
     fn update_index(&self, ticket: u64) -> Option<u64> {
         let seekers = u64::from(self.seekers);
         match self.rule {
-            UpdateRule::TenthOfAll => (ticket % TENTH == 0).then_some(ticket / TENTH),
+            UpdateRule::TenthOfAll => {
+                (ticket % UPDATE_INTERVAL == 0).then_some(ticket / UPDATE_INTERVAL)
+            }
             UpdateRule::TenthOfEach => {
                 let round = ticket / seekers;
-                (round % TENTH == 0).then_some(round / TENTH * seekers + ticket % seekers)
+                (round % UPDATE_INTERVAL == 0)
+                    .then_some(round / UPDATE_INTERVAL * seekers + ticket % seekers)
             }
         }
     }
 
-    /// Returns the ticket of a seeker in a round; none if there are no more.
+    /// Returns the ticket of a seeker in a round, or `None` if there are no more.
     fn ticket_of(&self, rank: u64, round: u64) -> Option<u64> {
         let seekers = u64::from(self.seekers);
         let index = (rank + seekers - round % seekers) % seekers;
@@ -276,18 +279,18 @@ enum SweepStep {
     End,
 }
 
-/// One pass; see [`BigFile::pass`].
+/// The ops of one pass; see [`BigFile::pass`].
 #[derive(Clone, Debug)]
-pub struct Sweep<'a> {
+pub struct PassOps<'a> {
     file: &'a BigFile,
     pass: Pass,
     offset: u64,
     step: SweepStep,
 }
 
-impl Sweep<'_> {
+impl PassOps<'_> {
     /// Reads or writes the next unit.
-    fn unit(&mut self, op: &mut Op) {
+    fn access_unit(&mut self, op: &mut Op) {
         let length = (self.pass.bytes - self.offset).min(u64::from(self.pass.unit));
         op.compute = Nanos(self.pass.compute * length);
         if let PassKind::Write(writer) = self.pass.kind {
@@ -313,7 +316,7 @@ impl Sweep<'_> {
     }
 }
 
-impl OpSource for Sweep<'_> {
+impl OpSource for PassOps<'_> {
     fn next(&mut self, op: &mut Op) -> bool {
         op.compute = Nanos(0);
         match self.step {
@@ -321,7 +324,7 @@ impl OpSource for Sweep<'_> {
                 self.file.open(op, matches!(self.pass.kind, PassKind::Write(_)));
                 self.advance(0);
             }
-            SweepStep::Unit => self.unit(op),
+            SweepStep::Unit => self.access_unit(op),
             SweepStep::WriteBack => {
                 let length = u64::from(self.pass.unit);
                 let payload = self.file.payload(Writer::Rewrite, self.offset, length);
@@ -352,9 +355,9 @@ enum SeekerStep {
     End,
 }
 
-/// One of the threads that seek; see [`BigFile::seeker`].
+/// The ops of one of the threads that seek; see [`BigFile::seeker`].
 #[derive(Clone, Debug)]
-pub struct Seeker<'a> {
+pub struct SeekerOps<'a> {
     file: &'a BigFile,
     rank: u64,
     round: u64,
@@ -362,7 +365,7 @@ pub struct Seeker<'a> {
     step: SeekerStep,
 }
 
-impl Seeker<'_> {
+impl SeekerOps<'_> {
     fn offset(&self) -> u64 {
         self.file.seeks.chunk(self.ticket) * u64::from(self.file.chunk)
     }
@@ -391,7 +394,7 @@ impl Seeker<'_> {
     }
 }
 
-impl OpSource for Seeker<'_> {
+impl OpSource for SeekerOps<'_> {
     fn next(&mut self, op: &mut Op) -> bool {
         match self.step {
             SeekerStep::Open => {

@@ -34,8 +34,8 @@ pub struct Job {
     pub number: u64,
     /// The number of the maildir.
     pub maildir: u64,
-    /// Number of bytes before the message in a maildir file, such as `Return-Path`; zero in a store.
-    pub lead: u32,
+    /// Number of bytes before the message in a maildir file, such as `Return-Path`, or zero in a store.
+    pub prefix_length: u32,
     /// The division into writes.
     pub split: Split,
     /// The progress that the first call waits for.
@@ -52,7 +52,7 @@ impl Job {
             message: 0,
             number: 0,
             maildir: 0,
-            lead: 0,
+            prefix_length: 0,
             split: Split::Blocks(READ),
             after: ProgressPoint::default(),
             compute: Nanos(0),

@@ -3,7 +3,7 @@
 use crate::mail::job::{BLOCK, Job, Progress, READ, RECORD, Split};
 use crate::mail::messages::Messages;
 use crate::mail::names::NameForm;
-use crate::mail::protocol::{LEAD_LINES, MessageFormat};
+use crate::mail::protocol::{MessageFormat, PREFIX_LINES};
 use crate::mail::step::{Folder, Location, Step};
 use crate::numbered::Numbered;
 use crate::op::{Call, Compound, DirSlot, FileSlot, Name, Op, OpenFlags, Payload};
@@ -14,7 +14,7 @@ pub const WRITE_STORE: &[u8] = b"write_src";
 pub const READ_STORE: &[u8] = b"read_src";
 /// The form of message names in a store.
 pub const STORE_NAMES: NameForm = NameForm::Sequence;
-/// Suffix of the name in `cur` of a message with the flag "seen" and no other flag.
+/// Name suffix in `cur` of messages whose only flag is "seen".
 pub const SEEN: &[u8] = b":2,S";
 
 /// The slot of the maildir that was entered.
@@ -43,25 +43,26 @@ pub struct MailLayout {
 impl MailLayout {
     /// Returns the length of the file that the job works on, in bytes.
     pub fn length(&self, job: &Job) -> u64 {
-        u64::from(job.lead) + self.messages.length(job.message)
+        u64::from(job.prefix_length) + self.messages.length(job.message)
     }
 
     /// Returns the length of the next part of the job's file to be written.
     #[inline]
     pub fn part_length(&self, job: &Job, Progress { part, offset, remaining }: Progress) -> u32 {
         match job.split {
-            Split::Lines if job.lead == 0 => {
+            Split::Lines if job.prefix_length == 0 => {
                 self.messages.line_length(job.message, part, offset, remaining)
             }
-            Split::Lines => match LEAD_LINES.get(part as usize) {
+            Split::Lines => match PREFIX_LINES.get(part as usize) {
                 Some(line) => *line,
                 None => {
-                    let (line, lead) = (part - LEAD_LINES.len() as u64, u64::from(job.lead));
-                    self.messages.line_length(job.message, line, offset - lead, remaining)
+                    let (line, prefix_length) =
+                        (part - PREFIX_LINES.len() as u64, u64::from(job.prefix_length));
+                    self.messages.line_length(job.message, line, offset - prefix_length, remaining)
                 }
             },
             Split::Blocks(block) => remaining.min(u64::from(block)) as u32,
-            // The first write ends with the record that contains the member's header.
+            // The first write ends with the tar record that contains the header of the archive member.
             Split::Records(header) if offset == 0 => {
                 remaining.min(RECORD - (header + BLOCK) % RECORD) as u32
             }
@@ -73,8 +74,8 @@ impl MailLayout {
     pub fn part_count(&self, job: &Job) -> u64 {
         let length = self.length(job);
         match job.split {
-            Split::Lines if job.lead == 0 => self.messages.line_count(job.message),
-            Split::Lines => LEAD_LINES.len() as u64 + self.messages.line_count(job.message),
+            Split::Lines if job.prefix_length == 0 => self.messages.line_count(job.message),
+            Split::Lines => PREFIX_LINES.len() as u64 + self.messages.line_count(job.message),
             Split::Blocks(block) => length.div_ceil(u64::from(block)),
             Split::Records(_) => {
                 let first = u64::from(self.part_length(job, Progress::start(length)));
@@ -95,7 +96,7 @@ impl MailLayout {
             Step::OpenFolder(_) => Call::OpenDir { dir, slot: SYNCED },
             Step::FsyncFolder(_) => Call::FsyncDir { dir: SYNCED },
             Step::CloseFolder(_) => Call::CloseDir { slot: SYNCED },
-            Step::Absent(_) => Call::Stat { dir },
+            Step::CheckAbsent(_) => Call::Stat { dir },
             Step::Create(_, flags, mode) => Call::Create { dir, file, flags, mode },
             Step::Open(_) => Call::Open { dir, file, flags: READ_ONLY },
             Step::StatFile => Call::StatFile { file },
@@ -118,7 +119,7 @@ impl MailLayout {
     /// Returns part of the content of the job's file.
     #[inline]
     pub fn payload(&self, job: &Job, offset: u64, length: u32) -> Payload {
-        self.messages.payload(job.message, job.lead, offset, length)
+        self.messages.payload(job.message, job.prefix_length, offset, length)
     }
 
     /// Returns the whole content of the job's file.
@@ -137,7 +138,7 @@ impl MailLayout {
             Step::Enter | Step::Leave => {
                 self.write_folder(&mut op.name, job, Folder::Maildir, false)
             }
-            Step::Absent(location)
+            Step::CheckAbsent(location)
             | Step::Create(location, ..)
             | Step::Open(location)
             | Step::Unlink(location) => self.write_path(&mut op.name, job, location, inside),

@@ -55,7 +55,8 @@ impl Messages {
     /// Reads messages from the regular files of a tar archive, in its order.
     ///
     /// # Errors
-    /// The input is not an archive, contains no message, or contains a message of 4 GiB or more; in one line.
+    /// The input is not an archive, contains no message, or contains a message of 4 GiB or more. The message is one
+    /// line.
     pub fn real(input: &Input) -> Result<Messages, String> {
         let archive = Archive::read(input).map_err(|error| error.to_string())?;
         let mut members = Vec::new();
@@ -107,15 +108,16 @@ impl Messages {
         }
     }
 
-    /// Returns `length` bytes, from `offset` on, of a file that consists of `lead` bytes and the message.
+    /// Returns `length` bytes, from `offset` on, of a file that consists of `prefix_length` bytes and the message.
     ///
-    /// The bytes of the lead are also computed; for real mail, they are the end of the archive's header before the
+    /// The bytes of the prefix are also computed; for real mail, they are the end of the archive's header before the
     /// message.
-    pub fn payload(&self, message: u64, lead: u32, offset: u64, length: u32) -> Payload {
+    pub fn payload(&self, message: u64, prefix_length: u32, offset: u64, length: u32) -> Payload {
         match &self.0 {
             Source::Real { members, .. } => Payload {
                 id: Payload::INPUT,
-                offset: (member(members, message).offset + offset).saturating_sub(u64::from(lead)),
+                offset: (member(members, message).offset + offset)
+                    .saturating_sub(u64::from(prefix_length)),
                 length,
             },
             _ => Payload { id: message, offset, length },

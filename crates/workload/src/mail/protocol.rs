@@ -15,7 +15,7 @@ pub struct MessageFormat {
     /// True if Dovecot's sizes follow the delivered name.
     pub sizes: bool,
     /// Number of bytes before the message in its file.
-    pub lead: u32,
+    pub prefix_length: u32,
 }
 
 /// A protocol of delivery into a maildir.
@@ -33,8 +33,8 @@ pub struct Protocol {
 
 /// Lengths in bytes, with newlines, of the lines that qmail-local writes before a message: `Return-Path`
 /// and `Delivered-To` [OWN].
-pub const LEAD_LINES: [u32; 2] = [38, 34];
-const LEAD: u32 = LEAD_LINES[0] + LEAD_LINES[1];
+pub const PREFIX_LINES: [u32; 2] = [38, 34];
+const PREFIX_LENGTH: u32 = PREFIX_LINES[0] + PREFIX_LINES[1];
 
 const WRITE: OpenFlags = OpenFlags { write: true, ..OpenFlags::NONE };
 const REPLACE: OpenFlags = OpenFlags { truncate: true, ..WRITE };
@@ -45,13 +45,13 @@ const SEQUENCE: MessageFormat = MessageFormat {
     temporary: NameForm::Sequence,
     delivered: NameForm::Sequence,
     sizes: false,
-    lead: 0,
+    prefix_length: 0,
 };
 const DOVECOT: MessageFormat = MessageFormat {
     temporary: NameForm::Microseconds,
     delivered: NameForm::Microseconds,
     sizes: true,
-    lead: 0,
+    prefix_length: 0,
 };
 
 /// The original script: no tmp, no fsync. perl calls fstat on each file that it opens [RUN].
@@ -67,7 +67,7 @@ const QMAIL: Protocol = Protocol {
     name: "qmail",
     steps: &[
         Step::Enter,
-        Step::Absent(Temporary),
+        Step::CheckAbsent(Temporary),
         Step::Create(Temporary, EXCLUSIVE, 0o644),
         Step::Write,
         Step::Fsync,
@@ -81,7 +81,7 @@ const QMAIL: Protocol = Protocol {
         temporary: NameForm::Process,
         delivered: NameForm::Process,
         sizes: false,
-        lead: LEAD,
+        prefix_length: PREFIX_LENGTH,
     },
 };
 
@@ -102,7 +102,7 @@ const POSTFIX: Protocol = Protocol {
         temporary: NameForm::PrefixedProcess,
         delivered: NameForm::Inode,
         sizes: false,
-        lead: 0,
+        prefix_length: 0,
     },
 };
 

@@ -12,7 +12,7 @@ use crate::workload::OpCounts;
 /// Totals of the calls of jobs and of their bytes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Sums {
-    /// Calls by kind; for [`Step::Scan`], only open and close.
+    /// Calls by kind. For [`Step::Scan`] these are only open and close.
     pub counts: OpCounts,
     /// Number of bytes written.
     pub written: u64,
@@ -139,7 +139,7 @@ impl<'a, J: Iterator<Item = Job>> Runner<'a, J> {
         &mut self.jobs
     }
 
-    /// Returns the next step with a call to make; none at the end of all jobs.
+    /// Returns the next step with a call to make, or `None` at the end of all jobs.
     fn step(&mut self) -> Option<Step> {
         loop {
             match self.job.steps.get(self.next_step) {
@@ -182,7 +182,8 @@ impl<J: Iterator<Item = Job>> Runner<'_, J> {
         let is_first = self.next_step == 0 && self.progress.part == 0;
         op.after = if is_first { self.job.after } else { ProgressPoint::default() };
         op.compute = if is_first { self.job.compute } else { Nanos(0) };
-        op.expect = if matches!(step, Step::Absent(_)) { Expect::Missing } else { Expect::Success };
+        op.expect =
+            if matches!(step, Step::CheckAbsent(_)) { Expect::Missing } else { Expect::Success };
         op.call = self.layout.call(&self.job, step, self.progress, self.is_inside);
         self.layout.write_names(&self.job, step, self.is_inside, op);
         match step {

@@ -50,7 +50,7 @@ pub enum Step {
     /// Closes that directory.
     CloseFolder(Folder),
     /// stat, which must fail with ENOENT.
-    Absent(Location),
+    CheckAbsent(Location),
     /// Creates a file for writing.
     Create(Location, OpenFlags, u32),
     /// Opens a file for reading.

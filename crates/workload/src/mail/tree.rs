@@ -8,7 +8,8 @@ use crate::mail::step::Location;
 use crate::op::Name;
 use crate::workload::{Expected, Tree};
 
-/// A function from a number to the message and its location in a maildir; none if the message is not in a maildir.
+/// A function from a number to the message and its location in a maildir, or `None` if the message is not in a
+/// maildir.
 pub type Delivered<'a> = Box<dyn Fn(u64) -> Option<(Job, Location)> + 'a>;
 
 /// The maildirs and their messages.

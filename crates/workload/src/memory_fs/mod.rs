@@ -82,7 +82,7 @@ impl MemoryFs {
     /// Applies an op and returns the result of its call: bytes read or written, else 0.
     ///
     /// # Errors
-    /// The error that Linux returns; in that case nothing has changed.
+    /// The error that Linux returns. In that case nothing has changed.
     pub fn apply(&mut self, op: &Op) -> Result<u64, Errno> {
         let outcome = self.plan(op)?;
         for change in outcome.changes {

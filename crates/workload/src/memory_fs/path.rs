@@ -16,7 +16,7 @@ pub(super) struct PathEnd {
     pub(super) dir: Inode,
     /// The last component.
     pub(super) last: LastComponent,
-    /// True if a slash follows, so that the component must be a directory.
+    /// True if a slash follows; the component must then be a directory.
     pub(super) has_slash: bool,
 }
 

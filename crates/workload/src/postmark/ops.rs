@@ -158,7 +158,7 @@ pub enum Transfer {
     None,
     /// One call per block and one for the remaining bytes, even if there are none.
     Direct {
-        /// Number of bytes before the next call; none after the last.
+        /// Number of bytes before the next call, or `None` after the last.
         remaining: Option<u32>,
         /// Length of all calls but the last.
         block: u32,

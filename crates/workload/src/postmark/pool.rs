@@ -23,9 +23,9 @@ pub struct PoolSpec {
     pub subdirectories: u32,
     /// The weight of each location; a location is drawn if there are at least two.
     pub weights: Vec<u32>,
-    /// Number of reads per ten transactions, the others being appends; none disables both.
+    /// Number of reads per ten transactions, the others being appends; `None` disables both.
     pub bias_read: Option<u32>,
-    /// Number of creations per ten transactions, the others being deletions; none disables both.
+    /// Number of creations per ten transactions, the others being deletions; `None` disables both.
     pub bias_create: Option<u32>,
 }
 
@@ -39,7 +39,7 @@ impl PoolSpec {
         Layout { size: bits(u64::from(self.high)), directory: bits(self.file_directories() - 1) }
     }
 
-    /// Returns the number of bits that the table's entries need in addition to their 64; zero if they fit.
+    /// Returns the number of bits that the table's entries need in addition to their 64, or zero if they fit.
     pub fn excess_bits(&self) -> u32 {
         let Layout { size, directory } = self.layout();
         let number = bits(u64::from(self.number) + u64::from(self.transactions));

@@ -10,7 +10,8 @@
 /// size would have a different buffer and different calls.
 pub const BUFFER: u32 = 4096;
 
-/// Returns the number of calls if blocks fit in the buffer, one per full or partial buffer; none for larger blocks.
+/// Returns the number of calls if blocks fit in the buffer, one per full or partial buffer, or `None` for larger
+/// blocks.
 fn buffered_calls(bytes: u64, block: u32) -> Option<u64> {
     (block <= BUFFER).then(|| bytes.div_ceil(u64::from(BUFFER)))
 }
@@ -25,7 +26,7 @@ pub struct Writes {
     /// Number of bytes in the buffer, and its free space; both are zero before the first block has created the buffer.
     buffered: u32,
     free: u32,
-    /// Length of the call that follows the call that emptied the buffer; zero if there is none.
+    /// Length of the call that follows the call that emptied the buffer, or zero if there is none.
     next_length: u32,
 }
 

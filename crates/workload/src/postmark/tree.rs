@@ -11,7 +11,7 @@ pub struct Survivors<'a> {
     /// Ordered by number.
     files: Vec<Entry>,
     layout: Layout,
-    /// The end of each write to the files, as file number and byte offset, sorted; only for contents=same.
+    /// The end of each write to the files, as file number and byte offset, sorted, only for contents=same.
     write_ends: Vec<(u32, u32)>,
     directories: u64,
 }

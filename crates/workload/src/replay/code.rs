@@ -55,7 +55,7 @@ pub fn payload(content: u32, class: u8, offset: u64, length: u32) -> Payload {
         return Payload::zeros(offset, length);
     }
     let version = class >> 4;
-    let id = u64::from(content) + u64::from(version) * crate::contents::VERSION;
+    let id = u64::from(content) + u64::from(version) * crate::contents::VERSION_STRIDE;
     Payload::classed(id, class & 15, offset, length)
 }
 
@@ -101,8 +101,8 @@ fn content_of(payload: Payload) -> (u32, u8) {
     }
     let class = (payload.id >> Payload::CLASS_SHIFT) as u8;
     let id = payload.id & (Payload::CLASSED - 1);
-    let version = id / crate::contents::VERSION;
-    ((id - version * crate::contents::VERSION) as u32, class | (version as u8) << 4)
+    let version = id / crate::contents::VERSION_STRIDE;
+    ((id - version * crate::contents::VERSION_STRIDE) as u32, class | (version as u8) << 4)
 }
 
 /// Encodes a call into a record; returns false for a call that replays never make. The caller sets the strings of the

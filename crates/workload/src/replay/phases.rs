@@ -30,9 +30,9 @@ pub enum Split {
 pub struct Part {
     /// Its name, which is unique among the phases.
     pub name: &'static str,
-    /// Index of the boundary at which it begins; none for the beginning of the recording.
+    /// Index of the boundary at which it begins, or `None` for the beginning of the recording.
     pub from: Option<usize>,
-    /// Index of the boundary at which it ends; none for the end of the recording.
+    /// Index of the boundary at which it ends, or `None` for the end of the recording.
     pub to: Option<usize>,
     /// Number of its ops by kind.
     pub counts: OpCounts,

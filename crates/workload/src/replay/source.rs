@@ -67,7 +67,7 @@ pub struct Source<'a> {
     first_rank: u32,
     /// Offset that is added to the number of each slot.
     first_slot: u16,
-    /// The directory of its copy, with a slash; empty for the only copy.
+    /// The directory of its copy, with a slash, or empty for the only copy.
     directory: Vec<u8>,
     position: usize,
     /// The number of ops of each rank before this phase.
@@ -102,7 +102,7 @@ impl<'a> Source<'a> {
         }
     }
 
-    /// Restricts the ops to those between two boundaries; none means the beginning or the end.
+    /// Restricts the ops to those between two boundaries; `None` means the beginning or the end.
     #[must_use]
     pub fn limit_to(mut self, from: Option<Boundary<'a>>, to: Option<Boundary<'a>>) -> Source<'a> {
         let offset = |boundary: Boundary<'_>| boundary.ops(self.rank) as usize * OP_SIZE;

@@ -22,7 +22,7 @@ impl<'a> FlatTree<'a> {
         FlatTree { compiled, section, copies, directories }
     }
 
-    /// Returns the number of the copy that contains a path and the rest of the path; none if no copy contains it.
+    /// Returns the number of the copy that contains a path and the rest of the path, or `None` if no copy contains it.
     fn split_copy<'p>(&self, path: &'p [u8]) -> Option<(u32, &'p [u8])> {
         if self.copies == 1 {
             return Some((0, path));

@@ -22,15 +22,15 @@ pub struct Parts {
     pub directories: u64,
     /// Number of parts.
     pub count: u32,
-    /// Number of operations of all parts together; none if a time limit ends them.
+    /// Number of operations of all parts together, or `None` if a time limit ends them.
     pub ops: Option<u64>,
-    /// Operations per second of all parts together; zero for back to back.
+    /// Operations per second of all parts together, or zero for back to back.
     pub rate: u64,
     /// Maximum number of bytes per write or read call.
     pub block: u32,
     /// Percentage by which the number of names may vary.
     pub variation_percent: u64,
-    /// Number of bytes by which the files may grow; none for as many bytes as they have initially.
+    /// Number of bytes by which the files may grow, or `None` for as many bytes as they have initially.
     pub free: Option<u64>,
     /// The operations and their frequencies.
     pub rules: Rules,
@@ -78,7 +78,7 @@ impl Parts {
         self.ops.map_or(MAX_OPS, part_share)
     }
 
-    /// Returns the time at which an operation of a part is due; zero means immediately.
+    /// Returns the time at which an operation of a part is due; zero means that it is due immediately.
     pub fn due_time(&self, part: u32, number: u64) -> Nanos {
         if self.rate == 0 {
             return Nanos(0);

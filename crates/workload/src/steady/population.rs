@@ -91,7 +91,7 @@ pub struct Rules {
     pub overwrite: Overwrite,
     /// Percentage of creations, overwrites and appends that are followed by fsync(2).
     pub fsync_percent: u64,
-    /// `(files, accesses)`: this percentage of the files receives this percentage of the accesses; none for no
+    /// `(files, accesses)`: this percentage of the files receives this percentage of the accesses, or `None` for no
     /// preference.
     pub hot: Option<(u64, u64)>,
 }

@@ -36,7 +36,7 @@ pub struct Archive {
 /// One member.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Member {
-    /// Its path below the folder into which it is unpacked, without `.` and doubled slashes; empty for that folder
+    /// Its path below the folder into which it is unpacked, without `.` and doubled slashes, or empty for that folder
     /// itself.
     pub path: Box<[u8]>,
     /// Its kind, with the position of its data or its target.

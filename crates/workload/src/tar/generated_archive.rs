@@ -30,7 +30,7 @@ pub struct GeneratedArchive {
     /// Number of files in the archive.
     members: u64,
     directories: u64,
-    /// Size of each file in bytes; none for the mix.
+    /// Size of each file in bytes, or `None` for the mix.
     size: Option<u64>,
     seed: u64,
     order: Permutation,

@@ -27,7 +27,7 @@ pub trait PackedTree: Send + Sync {
         None
     }
     /// Returns the archive truncated to its first `max_files` files and the directories created for them, which keep
-    /// their numbers; none if the archive cannot be truncated.
+    /// their numbers, or `None` if the archive cannot be truncated.
     fn truncated_to(&self, _max_files: u64) -> Option<Box<dyn PackedTree>> {
         None
     }

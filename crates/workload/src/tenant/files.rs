@@ -2,7 +2,7 @@
 
 use fsdyno_record::Nanos;
 
-use crate::contents::VERSION;
+use crate::contents::VERSION_STRIDE;
 use crate::numbered::Numbered;
 use crate::op::{Call, DirSlot, FileSlot, Name, Op, OpenFlags, Payload};
 use crate::op_source::OpSource;
@@ -57,13 +57,13 @@ impl TenantSpec {
         Payload { id, offset: 0, length: self.size }
     }
 
-    /// Returns the content of the neighbour's file from `offset` on, to the end of the block or of the file; none at or
-    /// past the end of the file.
+    /// Returns the content of the neighbour's file from `offset` on, to the end of the block or of the file, or `None`
+    /// at or past the end of the file.
     pub fn stream_payload(&self, offset: u64) -> Option<Payload> {
         let remaining = self.stream.checked_sub(offset).filter(|remaining| *remaining > 0)?;
         let (block, offset_in_block) = (offset / self.block, offset % self.block);
         let length = (self.block - offset_in_block).min(remaining) as u32;
-        Some(Payload { id: VERSION + block, offset: offset_in_block, length })
+        Some(Payload { id: VERSION_STRIDE + block, offset: offset_in_block, length })
     }
 
     /// Writes the path of a tenant's directory, or of a file in it.

@@ -1,9 +1,9 @@
-//! bigfile: one file larger than memory, written, read and written at random, deleted.
+//! bigfile: one file larger than memory: written sequentially, then read and written at random, then deleted.
 
 use fsdyno_record::{Bytes, OpKind};
 
 use crate::bigfile::layout::{Layout, NAME, RANDOM, REWRITTEN, WRITTEN};
-use crate::bigfile::ops::{Reserve, Seek, Sweep};
+use crate::bigfile::ops::{RandomIo, Reserve, Sweep};
 use crate::contents::MAX_SLICE;
 use crate::op::Payload;
 use crate::op_source::{NoOps, OpSource, WorkUnits};
@@ -30,8 +30,8 @@ pub const KIND: Kind = Kind {
 
 /// The description of the model, shown by `fsdyno show workload`.
 const DOC: &str = "\
-In 2006, readers requested random reads and random writes in a file above 4 GB, as a database does them, \
-preallocated space, and the raw device for comparison; one reported that deleting 2 TB takes half an hour \
+In 2006, readers requested random reads and random writes (as in a database) in a file larger than \
+4 GB, preallocated space, and the raw device for comparison; one reported that deleting 2 TB takes half an hour \
 on ext2 [PUB]. The rest is ours [OWN].
 
 Phases: preallocate (with preallocate=yes: open O_CREAT|O_EXCL, fallocate of the whole file, close); write \
@@ -42,15 +42,15 @@ all have been used; a remainder after the last whole unit is not touched. With `
 phases are shared among threads, each with a descriptor of its own. Nothing is synced except as \
 `fsync` specifies.
 
-built=offline: the file is created before the first phase, which no figure includes, and delete is the only \
+built=offline: the file is created before the first phase; no figure includes that time, and delete is the only \
 phase. It is created by fallocate or, if the file system lacks it, by writing zeros, which the lab's disk does \
 not store; a note in the record states which method was used, and how much space is in use then. Reserved extents are freed as \
 written ones are, but there are fewer of them than in a file that grew slowly, and a file of zeros is laid \
-out as if written at once. The time is then that of the unlink: what is freed after its return is \
-in the synced time, or, if the file system frees it even later, in neither.
+out as if written at once. The returned time is then that of unlink(2). Space that is \
+freed after it returns counts in the synced time, and in neither if it is freed later still.
 
-Contents are random bytes unless `zeros` makes a part of each 4 KiB zeros. Choose a size above the \
-memory of the trial (`--ram`, `--cacheable`): the default is above 4 GB, and above the lab's usual \
+Contents are random bytes unless `zeros` sets a percentage of each 4 KiB to zeros. Choose a size larger than the \
+memory of the trial (`--ram`, `--cacheable`): the default is larger than 4 GB, and than the lab's usual \
 1 GiB. Random reads of a file that fits in memory do not reach the disk.
 
 With --fs raw the device takes the place of the file: then delete does nothing, and there is nothing to \
@@ -239,8 +239,8 @@ impl Workload for BigFile {
                 Box::new(Sweep::new(layout, WRITTEN, is_new))
             }
             Some(Phase::Rewrite) if is_first_rank => Box::new(Sweep::new(layout, REWRITTEN, false)),
-            Some(Phase::RandomRead) => Box::new(Seek::new(layout, true, share)),
-            Some(Phase::RandomWrite) => Box::new(Seek::new(layout, false, share)),
+            Some(Phase::RandomRead) => Box::new(RandomIo::new(layout, true, share)),
+            Some(Phase::RandomWrite) => Box::new(RandomIo::new(layout, false, share)),
             Some(Phase::Delete) if is_first_rank => Box::new(Unlink::new(NAME)),
             _ => Box::new(NoOps),
         }
@@ -308,7 +308,7 @@ impl Workload for BigFile {
 
     fn tree(&self, phase: usize) -> Box<dyn Tree + '_> {
         let mut tree =
-            FileTree { work: self, contents: FileContents::None, randomly_written: false };
+            FileTree { workload: self, contents: FileContents::None, randomly_written: false };
         for phase in self.phases.iter().take(phase + 1) {
             match phase {
                 Phase::Preallocate => tree.contents = FileContents::Zeros,
@@ -338,7 +338,7 @@ impl Workload for BigFile {
         self.layout.prebuilt.then(|| Prefill {
             ops: Box::new(Reserve::new(&self.layout)),
             tree: Box::new(FileTree {
-                work: self,
+                workload: self,
                 contents: FileContents::SizeOnly,
                 randomly_written: false,
             }),
@@ -353,20 +353,20 @@ enum FileContents {
     None,
     Zeros,
     Version(u64),
-    /// Only the size is verified: reading the holes back takes hours.
+    /// Only the size is verified: reading the unwritten extents back takes hours.
     SizeOnly,
 }
 
 /// The file after a phase.
 struct FileTree<'a> {
-    work: &'a BigFile,
+    workload: &'a BigFile,
     contents: FileContents,
     randomly_written: bool,
 }
 
 impl Tree for FileTree<'_> {
     fn lookup(&self, path: &[u8]) -> Option<Expected> {
-        let size = self.work.layout.size;
+        let size = self.workload.layout.size;
         match self.contents {
             _ if path != NAME => None,
             FileContents::None => None,
@@ -384,7 +384,7 @@ impl Tree for FileTree<'_> {
     }
 
     fn piece(&self, path: &[u8], offset: u64) -> Option<Payload> {
-        let layout = &self.work.layout;
+        let layout = &self.workload.layout;
         let remaining =
             layout.size.checked_sub(offset).filter(|remaining| *remaining > 0 && path == NAME)?;
         match self.contents {

@@ -36,9 +36,9 @@ file system less that of the full one, over the files; directories and the file 
 in it); free inodes; the space that mkfs used (the size of the device less the free space of the empty file system: \
 journal, inode tables, space reserved for the file system itself); and how much of the device was \
 file data when it was full. Free space is f_bfree of statfs(2), after syncfs(2). The \
-caller is root, so that blocks reserved for root are filled, too.
+caller is root, so blocks reserved for root are filled, too.
 
-Contents are random, so that a file system that compresses gains nothing. A file system that returns \
+Contents are random, so a file system that compresses gains nothing. A file system that returns \
 ENOSPC while it still has space to reclaim counts as full. If `most` files \
 are reached before, the phase ends there, and the file system is not full.";
 

@@ -212,7 +212,7 @@ const CHURN: usize = 1;
 #[derive(Debug)]
 struct Churn {
     parts: Parts,
-    /// Time limit of churn; zero for no limit.
+    /// Time limit of churn, or zero for no limit.
     limit: Nanos,
     gap: GapKind,
     fill_totals: OnceLock<Totals>,
@@ -264,7 +264,7 @@ impl Churn {
         self.churn_totals.get_or_init(|| self.parts.replay(&self.ops_of_single_rank()).0)
     }
 
-    /// Returns the operation count of each rank if one rank does them all; zero if there is a time limit.
+    /// Returns the operation count of each rank if one rank does them all, or zero if there is a time limit.
     fn ops_of_single_rank(&self) -> [u64; 1] {
         [self.parts.ops.unwrap_or(0)]
     }
@@ -288,7 +288,7 @@ fn part_count(values: &Values, max_parts: u64) -> Result<u32, ParamError> {
     Ok(count as u32)
 }
 
-/// Returns the total number of operations; none with a time limit.
+/// Returns the total number of operations, or `None` with a time limit.
 fn operation_count(ops: Option<u64>, seconds: u64) -> Result<Option<u64>, ParamError> {
     match (ops, seconds) {
         (ops, 0) => Ok(Some(ops.unwrap_or(100_000))),

@@ -153,7 +153,7 @@ impl Maildir {
             number,
             message,
             maildir,
-            lead: self.layout.format.lead,
+            prefix_length: self.layout.format.prefix_length,
             split: self.split,
             ..Job::new(self.protocol.steps)
         }

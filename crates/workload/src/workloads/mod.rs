@@ -68,9 +68,9 @@ pub struct Kind {
     build: fn(&Values, &Setting) -> Built,
 }
 
-/// A function that parses the configuration file with this name, given a function that returns its
-/// bytes and those of the files that it names; it returns the parameters, or the first mistake, as one
-/// line that contains the file and line number.
+/// A function that parses the configuration file with this name, given a function that returns the bytes of that file
+/// and of the files that it names. It returns the parameters, or the first mistake as one line that contains the file
+/// and line number.
 pub type ReadConfig = fn(&str, ReadFile<'_>) -> Result<BTreeMap<String, String>, String>;
 
 type Built = Result<Box<dyn Workload>, ParamError>;

@@ -35,8 +35,8 @@ fill: each tenant gets a directory with `files` files of `size` bytes; the neigh
 tenant does `rounds` rounds in a thread of its own. A round: think; stat of one file, open, read and close of \
 another, both drawn evenly from the existing ones; a new file: open O_CREAT|O_EXCL|O_APPEND, one write, \
 with fsync=yes an fsync, close; unlink of the oldest file. So the number of files is constant. The think \
-time is drawn evenly between nothing and twice `think`, so that tenants are not synchronous; it is in no \
-latency.
+time is drawn evenly between nothing and twice `think`, so tenants are not synchronous; no latency \
+includes it.
 
 beside: the same once more, while the neighbour writes `stream` bytes from the beginning of its file to its end, \
 in calls of `block`, as fast as it can. The tenants begin when it has written `lead`. When the neighbour is done, \
@@ -44,7 +44,7 @@ each tenant ends its round and the phase is over: all rounds ran next to it. If 
 done before, the neighbour ends alone. So the number of rounds is known only afterwards (the \
 count before is the maximum); op counts, work units and tree are then exactly those of the work done.
 
-Attribution: a tenant's new file is written with O_APPEND and counted as append, so that write is \
+Attribution: a tenant's new file is written with O_APPEND and counted as append, so write is \
 the neighbour's alone; one open and one close are the neighbour's too. A tenant that waits for an fsync does \
 no other round meanwhile: slow rounds are fewer, and a mean over rounds is too favourable. See p99 and the maximum.
 

@@ -230,7 +230,7 @@ fn the_unit_of_a_phase_is_one_of_its_work_units_and_not_zero() {
 
 #[test]
 fn parameters_without_effect_are_refused() {
-    for (name, set, words) in [
+    for (name, set, expected) in [
         ("maildir", &[("deliverers", "2"), ("gap", "drop")][..], "gap=drop"),
         ("dirops", &[("stat-order", "forward")], "use stat=yes"),
         ("dirops", &[("names", "hex"), ("name-length", "20"), ("digits", "9")], "digits=9"),
@@ -241,6 +241,6 @@ fn parameters_without_effect_are_refused() {
         let kind = workloads::find(name).unwrap();
         let params = kind.resolve(set).unwrap();
         let error = kind.build(&params, &Setting::default()).err().unwrap().to_string();
-        assert!(error.contains(words) && !error.contains('\n'), "{error}");
+        assert!(error.contains(expected) && !error.contains('\n'), "{error}");
     }
 }

@@ -58,14 +58,14 @@ fn walled_sources<'a>(
     (0..).zip(stops).map(source).collect()
 }
 
-fn set(words: &str) -> Vec<(&str, &str)> {
-    words.split_whitespace().map(|word| word.split_once('=').unwrap()).collect()
+fn set(params: &str) -> Vec<(&str, &str)> {
+    params.split_whitespace().map(|word| word.split_once('=').unwrap()).collect()
 }
 
 /// Runs a workload whose shares stop, and compares counts and tree after each phase.
-fn prove(name: &str, words: &str, stops: &[u64], max_items: u64) {
-    let context = format!("{name} {words} {stops:?} {max_items}");
-    let work = build(name, &set(words), &Setting::seed(7));
+fn prove(name: &str, params: &str, stops: &[u64], max_items: u64) {
+    let context = format!("{name} {params} {stops:?} {max_items}");
+    let work = build(name, &set(params), &Setting::seed(7));
     let (stonewalled_phase, _) = work.stonewalled().unwrap_or_else(|| panic!("{context}"));
     let mut memory = Memory { empty_writes: name == "postmark", ..Memory::default() };
     let ranks = stops.len() as u32;
@@ -119,10 +119,10 @@ fn shares_of_one_directory_continue_to_one_number_and_counts_match_the_work_done
 #[test]
 fn the_only_share_of_a_directory_can_end_at_any_item() {
     for (stop, max_items) in [(1, 1), (1, 5), (9, 10), (33, 77), (99, 1_000_000)] {
-        let prove = |name: &str, words: &str| prove(name, words, &[stop], max_items);
-        for words in ["levels=2 dirs=3 files=4", "levels=0 files=3", "levels=3 dirs=2 mode=create"]
+        let prove = |name: &str, params: &str| prove(name, params, &[stop], max_items);
+        for params in ["levels=2 dirs=3 files=4", "levels=0 files=3", "levels=3 dirs=2 mode=create"]
         {
-            prove("fdtree", words);
+            prove("fdtree", params);
         }
         for order in ["readdir", "name", "creation", "reverse", "random"] {
             prove("tarball", &format!("files=200 directories=20 order={order}"));
@@ -135,18 +135,18 @@ fn the_only_share_of_a_directory_can_end_at_any_item() {
         prove("postmark", "number=10 transactions=900 bias-create=10 bias-read=0 size-high=501");
         for listing in ["each", "once", "none"] {
             let more = format!("list-source={listing} reads-after=20 fill=2");
-            let words = format!("ops=100 maildirs=5 store=100 read-store=50 {more}");
-            prove("maildir", &words);
+            let params = format!("ops=100 maildirs=5 store=100 read-store=50 {more}");
+            prove("maildir", &params);
         }
     }
 }
 
 #[test]
 fn a_share_waits_once_and_its_compute_time_is_not_part_of_a_latency() {
-    for (name, words, compute) in
+    for (name, params, compute) in
         [("dirops", "files=1000", 0), ("fdtree", "levels=2 dirs=3 files=4 fork-time=5", 5000)]
     {
-        let work = build(name, &set(words), &Setting::seed(1));
+        let work = build(name, &set(params), &Setting::seed(1));
         let mut waits = Vec::new();
         for mut source in walled_sources(work.as_ref(), &[3], 7) {
             let mut op = Op::default();
@@ -176,7 +176,7 @@ fn a_share_without_more_items_does_not_wait() {
 #[test]
 fn a_phase_whose_items_depend_on_their_number_or_on_a_time_has_no_stonewall() {
     let has_stonewall =
-        |name, words| build(name, &set(words), &Setting::seed(1)).stonewalled().is_some();
+        |name, params| build(name, &set(params), &Setting::seed(1)).stonewalled().is_some();
     assert!(!has_stonewall("dirops", "files=100 create-order=random"));
     assert!(!has_stonewall("dirops", "files=1000 name-length=12 digits=2"));
     assert!(has_stonewall("dirops", "files=100 name-length=12 digits=2"));

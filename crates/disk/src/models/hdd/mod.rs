@@ -48,7 +48,7 @@ pub struct HardDisk {
     /// True if writes complete from the cache.
     write_back: bool,
     /// Identifier bits that mark requests whose sectors are not reported as persisted.
-    unreported: u64,
+    unreported_mask: u64,
     /// Controller time of a command, in ns.
     overhead: u64,
     /// Controller time of a read that misses memory, in ns.
@@ -111,7 +111,7 @@ enum Work {
         first: u64,
         sectors: u64,
         /// Time at which the head reaches the first sector.
-        from: Nanos,
+        reading_since: Nanos,
         /// True if it ends early.
         stopped: bool,
     },
@@ -139,7 +139,7 @@ impl HardDisk {
             cache: WriteCache::new(hdd.write_cache.0 / SECTOR, hdd.write_extents, depth),
             segments: ReadCache::new(hdd.read_segments, hdd.read_segment.0 / SECTOR),
             write_back: spec.queue.write_cache == spec::WriteCache::WriteBack,
-            unreported: 0,
+            unreported_mask: 0,
             overhead: hdd.overhead_us * 1000,
             miss_overhead: hdd.miss_overhead_us * 1000,
             interface_rate: hdd.interface_rate_kb.max(1),
@@ -165,7 +165,7 @@ impl HardDisk {
     /// Creates a drive below a model that adds its own requests: sectors written by requests with a bit of `own`
     /// in their identifiers are not reported as persisted.
     pub fn with_own_requests(spec: &DiskSpec, hdd: &Hdd, seed: u64, own: u64) -> HardDisk {
-        HardDisk { unreported: own, ..HardDisk::new(spec, hdd, seed) }
+        HardDisk { unreported_mask: own, ..HardDisk::new(spec, hdd, seed) }
     }
 
     /// Processes all events up to `now`.

@@ -35,14 +35,14 @@ impl HardDisk {
         let oldest = commands.clone().min_by_key(|(_, command)| command.arrived);
         let is_overdue = |command: &Command| self.clock.since(command.arrived).0 > self.age_limit;
         let flush = self.flush_queue.front();
-        let waiting = flush.map(|(command, _)| command).or(self.space_queue.front());
-        let first_is_waiting = match (oldest, waiting) {
-            (Some((_, oldest)), Some(waiting)) => waiting.arrived < oldest.arrived,
+        let oldest_blocked = flush.map(|(command, _)| command).or(self.space_queue.front());
+        let blocked_is_older = match (oldest, oldest_blocked) {
+            (Some((_, oldest)), Some(blocked)) => blocked.arrived < oldest.arrived,
             _ => false,
         };
-        if let Some((at, command)) = oldest {
-            if is_overdue(command) && !first_is_waiting {
-                return Some(Candidate::Command(at));
+        if let Some((index, command)) = oldest {
+            if is_overdue(command) && !blocked_is_older {
+                return Some(Candidate::Command(index));
             }
         }
         let extent = if self.must_destage() {
@@ -50,15 +50,15 @@ impl HardDisk {
         } else {
             None
         };
-        if let Some((at, _)) = extent {
-            if first_is_waiting && waiting.is_some_and(is_overdue) {
-                return Some(Candidate::Extent(at));
+        if let Some((index, _)) = extent {
+            if blocked_is_older && oldest_blocked.is_some_and(is_overdue) {
+                return Some(Candidate::Extent(index));
             }
         }
         let command = commands
-            .map(|(at, command)| {
+            .map(|(index, command)| {
                 let write = command.request.action == Action::Write;
-                (at, self.geometry.access(self.head, command.position, write, self.clock.0))
+                (index, self.geometry.access(self.head, command.position, write, self.clock.0))
             })
             .min_by_key(|(_, time)| *time);
         match (command, extent) {
@@ -70,17 +70,17 @@ impl HardDisk {
         }
     }
 
-    pub(super) fn nearest_extent(&self, epoch: u64) -> Option<(usize, u64)> {
+    pub(super) fn nearest_extent(&self, max_epoch: u64) -> Option<(usize, u64)> {
         let sector = self.geometry.first_sector(self.head.track);
-        self.cache.nearest(sector, epoch, |extent| {
+        self.cache.nearest(sector, max_epoch, |extent| {
             self.geometry.access(self.head, extent.position, true, self.clock.0)
         })
     }
 
     pub(super) fn start(&mut self, choice: Candidate) -> Motion {
         match choice {
-            Candidate::Command(at) => {
-                let command = self.arm_queue.swap_remove(at);
+            Candidate::Command(index) => {
+                let command = self.arm_queue.swap_remove(index);
                 let write = command.request.action == Action::Write;
                 let count = command.end() - command.from;
                 self.start_motion(
@@ -91,8 +91,8 @@ impl HardDisk {
                     Work::Command(command),
                 )
             }
-            Candidate::Extent(at) => {
-                let run = self.cache.take(at, MAX_DESTAGE_RUN, &self.geometry);
+            Candidate::Extent(index) => {
+                let run = self.cache.take(index, MAX_DESTAGE_RUN, &self.geometry);
                 let position = self.geometry.locate(run.first);
                 self.start_motion(run.first, position, run.sectors, true, Work::Destage(run))
             }
@@ -119,31 +119,34 @@ impl HardDisk {
         let (first, sectors) = self.segments.read_ahead(self.geometry.sectors())?;
         let position = self.geometry.locate(first);
         let access = self.geometry.access(self.head, position, false, self.clock.0);
-        let from = self.clock + Nanos(access);
-        let work = Work::ReadAhead { first, sectors, from, stopped: false };
+        let reading_since = self.clock + Nanos(access);
+        let work = Work::ReadAhead { first, sectors, reading_since, stopped: false };
         Some(self.start_motion(first, position, sectors, false, work))
     }
 
-    /// Ends read-ahead with the sector that is under the head now. Sectors already read become available
-    /// immediately, so that a command can be split at their end.
+    /// Stops read-ahead after the sector that is under the head now. Sectors already read become available
+    /// immediately, so that a command can be split after the last of them.
     pub(super) fn stop_read_ahead(&mut self) {
-        let Some(Motion { work: Work::ReadAhead { first, sectors, from, stopped: false }, .. }) =
-            self.arm
+        let Some(Motion {
+            work: Work::ReadAhead { first, sectors, reading_since, stopped: false },
+            ..
+        }) = self.arm
         else {
             return;
         };
-        if self.clock < from {
-            // The arm returns; neither its movement nor its seek is counted.
+        if self.clock < reading_since {
+            // The seek is abandoned: the head stays where it was, and neither the time nor the seek is counted.
             if self.geometry.locate(first).cylinder != self.head.cylinder {
                 self.counters.seeks = self.counters.seeks.map(|seeks| seeks - 1);
             }
             self.arm = None;
             return;
         }
-        let (passed, time) = self.geometry.passed(first, sectors, self.clock.since(from).0);
+        let (passed, time) =
+            self.geometry.passed(first, sectors, self.clock.since(reading_since).0);
         self.segments.extend(first, passed);
-        let work = Work::ReadAhead { first, sectors: passed, from, stopped: true };
-        let until = (from + Nanos(time)).max(self.clock);
+        let work = Work::ReadAhead { first, sectors: passed, reading_since, stopped: true };
+        let until = (reading_since + Nanos(time)).max(self.clock);
         self.arm = Some(Motion { until, head: self.geometry.locate(first + passed - 1), work });
     }
 
@@ -170,7 +173,7 @@ impl HardDisk {
             Work::Command(command) => {
                 if command.request.action == Action::Read {
                     self.segments.add(command.request.sector, command.from, command.end());
-                } else if command.request.id & self.unreported == 0 {
+                } else if command.request.id & self.unreported_mask == 0 {
                     self.persisted
                         .push_back((command.request.sector, command.request.sectors.into()));
                 }

@@ -1,6 +1,6 @@
 //! The drive's read segments and read-ahead.
 
-/// A range of sectors in the drive's memory; empty if start and end are equal.
+/// A range of sectors in the drive's memory, or empty if start and end are equal.
 #[derive(Clone, Copy, Debug, Default)]
 struct Segment {
     start: u64,
@@ -82,7 +82,8 @@ impl ReadCache {
         self.sequential
     }
 
-    /// Returns the first sector and the number of sectors to read ahead; none if less than half a segment is free.
+    /// Returns the first sector and the number of sectors to read ahead, or `None` if less than half a segment is
+    /// free.
     pub fn read_ahead(&self, sectors_of_disk: u64) -> Option<(u64, u64)> {
         let first = self.segments[self.current?].end;
         let target = (self.consumed + self.length).min(sectors_of_disk);

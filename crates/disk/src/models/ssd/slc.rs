@@ -27,7 +27,7 @@ impl SlcCache {
         }
     }
 
-    /// Takes a program of `bytes` bytes and returns its time; none if the cache is full or absent.
+    /// Takes a program of `bytes` bytes and returns its time, or `None` if the cache is full or absent.
     pub fn program(&mut self, bytes: u64) -> Option<u64> {
         (self.used < self.size).then(|| {
             self.used += bytes;

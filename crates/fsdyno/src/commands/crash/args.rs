@@ -182,10 +182,10 @@ mod tests {
 
     #[test]
     fn options_of_the_machine_reach_the_plan() {
-        let words =
+        let args =
             "fsdyno crash dirops --cpu 8 --threads 4 --period 2008 --cacheable 64M --scheduler bfq";
         let Ok(Cli { command: crate::cli::Command::Crash(crash), .. }) =
-            <Cli as clap::Parser>::try_parse_from(words.split(' '))
+            <Cli as clap::Parser>::try_parse_from(args.split(' '))
         else {
             panic!("the arguments are refused");
         };

@@ -119,8 +119,8 @@ mod tests {
     use crate::cli::{Cli, Command};
 
     fn dry_replay(finding: &Path) -> Result<Exit, Failure> {
-        let words = ["fsdyno", "crash", "--dry-run", "--replay", finding.to_str().unwrap()];
-        match Cli::try_parse_from(words).map(|cli| cli.command) {
+        let args = ["fsdyno", "crash", "--dry-run", "--replay", finding.to_str().unwrap()];
+        match Cli::try_parse_from(args).map(|cli| cli.command) {
             Ok(Command::Crash(crash)) => run(&crash),
             _ => panic!("the arguments are refused"),
         }

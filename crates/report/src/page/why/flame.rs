@@ -56,7 +56,7 @@ impl By {
         }
     }
 
-    /// The tree of a phase's ops; none if the phase does not have that quantity.
+    /// The tree of a phase's ops, or `None` if the phase does not have that quantity.
     fn tree(self, phase: &Phase) -> Option<Frame> {
         let tree = phase.executed.get(&Task::Ops)?;
         match self {
@@ -147,7 +147,7 @@ impl Graph {
         }
     }
 
-    /// The meaning of the colours: layers of the kernel, and modules; for a comparison, more and less.
+    /// The meaning of the colours: layers of the kernel, and modules, or, for a comparison, more and less.
     fn key(&self) -> Vec<(Key, String)> {
         let entry = |class: &str, label: &str| (Key::Box(class.into()), label.to_string());
         if self.other_ops.is_some() {

@@ -28,7 +28,7 @@ fn scaled(text: &str, scale: &str) -> Result<StudyFile, String> {
     study.scaled(scale.parse().unwrap(), &[]).map_err(|error| error.to_string())
 }
 
-fn words(study: &StudyFile) -> Vec<String> {
+fn args(study: &StudyFile) -> Vec<String> {
     let conditions = study.runs[0].conditions(Variant::AsItStands).unwrap();
     conditions.arguments().into_iter().map(|word| word.text).collect()
 }
@@ -37,7 +37,7 @@ fn words(study: &StudyFile) -> Vec<String> {
 fn work_memory_disk_and_journal_are_divided_and_the_points_that_cells_name() {
     let study = scaled(STUDY, "1/10").unwrap();
     assert_eq!(
-        words(&study),
+        args(&study),
         [
             "--fs=small=ext3 -J size=6",
             "--fs=plain=ext4",
@@ -50,19 +50,19 @@ fn work_memory_disk_and_journal_are_divided_and_the_points_that_cells_name() {
     let Test::Check(check) = &study.claims[0].test else { panic!() };
     assert_eq!(check.cells()[0].at["files"], "200");
     let full = scaled(STUDY, "1").unwrap();
-    assert!(words(&full).contains(&"--set=curve=1000..4000x2".to_string()));
+    assert!(args(&full).contains(&"--set=curve=1000..4000x2".to_string()));
 }
 
 #[test]
 fn numbers_with_and_without_suffixes_are_divided_alike() {
     let study = scaled(&STUDY.replace("1000..4000x2", "1k..4kx2"), "1/10").unwrap();
-    assert!(words(&study).contains(&"--set=curve=100,200,400".to_string()));
+    assert!(args(&study).contains(&"--set=curve=100,200,400".to_string()));
     let text = STUDY
         .replace("curve = \"1000..4000x2\"", "files = \"20k\"")
         .replace("\"curve\"", "\"files\"");
     let tail = text.find("[[claim]]").unwrap();
     let study = scaled(&text[..tail], "1/10").unwrap();
-    assert!(words(&study).contains(&"--set=files=2000".to_string()), "{:?}", words(&study));
+    assert!(args(&study).contains(&"--set=files=2000".to_string()), "{:?}", args(&study));
 }
 
 #[test]
@@ -71,21 +71,21 @@ fn defaults_are_divided_too() {
         .replace("cacheable = \"640M\"\n", "")
         .replace("size = \"10G\"\n", "")
         .replace("-J size=64", "-J device={journal}");
-    let words = words(&scaled(&text, "1/8").unwrap());
+    let args = args(&scaled(&text, "1/8").unwrap());
     for word in ["--cacheable=131072K", "--size=4096M", "--journal-size=32M"] {
-        assert!(words.iter().any(|known| known == word), "{word} in {words:?}");
+        assert!(args.iter().any(|known| known == word), "{word} in {args:?}");
     }
 }
 
 #[test]
 fn the_guest_keeps_the_memory_that_does_not_cache_files() {
     let text = STUDY.replace("cacheable = \"640M\"", "cacheable = \"640M\"\nram = \"1G\"");
-    let words = words(&scaled(&text, "1/10").unwrap());
+    let args = args(&scaled(&text, "1/10").unwrap());
     for word in ["--cacheable=65536K", "--ram=448M"] {
-        assert!(words.iter().any(|known| known == word), "{word} in {words:?}");
+        assert!(args.iter().any(|known| known == word), "{word} in {args:?}");
     }
-    let words = self::words(&scaled(&text, "1/7").unwrap());
-    assert!(words.iter().any(|word| word == "--ram=476M"), "whole mebibytes: {words:?}");
+    let args = self::args(&scaled(&text, "1/7").unwrap());
+    assert!(args.iter().any(|word| word == "--ram=476M"), "whole mebibytes: {args:?}");
 }
 
 #[test]
@@ -122,8 +122,8 @@ fn the_logs_of_xfs_reiserfs_and_jfs_are_divided_to_the_minimum_of_their_tools() 
         (disk, "1/4", "--journal-size=64M"),
         ("reiserfs -j {journal}", "1/7", "--journal-size=36M"),
     ] {
-        let words = words(&scaled(&study(spec), scale).unwrap());
-        assert!(words.iter().any(|known| known == expected), "{expected} in {words:?}");
+        let args = args(&scaled(&study(spec), scale).unwrap());
+        assert!(args.iter().any(|known| known == expected), "{expected} in {args:?}");
     }
     for (spec, scale, largest) in [
         ("xfs -l size=256m", "1/5", "1/4"),
@@ -155,7 +155,7 @@ fn a_fraction_is_refused_with_the_nearest_valid_scales() {
     let expected =
         "at scale 1/4 parameter files=15 of run 'a' is not a whole number; 1/3 and 1/5 work";
     assert!(error.ends_with(expected), "{error}");
-    assert!(words(&scaled(&text, "1/5").unwrap()).contains(&"--set=files=3".to_string()));
+    assert!(args(&scaled(&text, "1/5").unwrap()).contains(&"--set=files=3".to_string()));
     // However distant the next valid one is.
     let error = scaled(&text.replace("= 15", "= 11"), "1/2").unwrap_err();
     assert!(error.ends_with("not a whole number; 1/11 works"), "{error}");
@@ -172,15 +172,15 @@ fn a_stored_study_is_read_at_a_scale_that_is_refused_now() {
     let study = stored(STUDY, "1/20");
     let Test::Check(check) = &study.claims[0].test else { panic!() };
     assert_eq!(check.cells()[0].at["files"], "100");
-    assert!(words(&study).contains(&"--set=curve=50,100,200".to_string()));
+    assert!(args(&study).contains(&"--set=curve=50,100,200".to_string()));
     let blocks = STUDY.replace("ext3 -J size=64", "xfs -l size=65536b");
-    assert!(words(&stored(&blocks, "1/2"))[0].ends_with("size=65536b"));
+    assert!(args(&stored(&blocks, "1/2"))[0].ends_with("size=65536b"));
     let unnamed = STUDY.replace("{ small =", "{ 'ext3 -J size=64' =");
     let unnamed = unnamed.replace("row = \"small\"", "row = \"ext3 -J size=64\"");
     assert_eq!(stored(&unnamed, "1/2").runs[0].rows(Variant::AsItStands).unwrap().len(), 2);
     // A number that rounding moves by more than 2 %.
     let four = STUDY.replace("1000..4000x2", "14,28").replace("= 2000", "= 28");
-    assert!(words(&stored(&four, "1/3")).contains(&"--set=curve=5,9".to_string()));
+    assert!(args(&stored(&four, "1/3")).contains(&"--set=curve=5,9".to_string()));
 }
 
 #[test]

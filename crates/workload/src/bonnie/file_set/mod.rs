@@ -135,7 +135,7 @@ impl FileSet {
         }
     }
 
-    /// Returns true if any file can have contents, so that files are opened and read.
+    /// Returns true if any file can have contents; only then are files opened and read.
     fn is_read(&self) -> bool {
         matches!(self.kind, FileKind::Regular { max: 1.., .. })
     }

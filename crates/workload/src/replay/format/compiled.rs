@@ -75,7 +75,7 @@ impl Compiled {
         self.input.bytes().get(from..end).unwrap_or_default()
     }
 
-    /// Returns a fact as text; empty if it is missing.
+    /// Returns a fact as text, or empty if it is missing.
     pub fn text(&self, fact: &str) -> &str {
         self.facts.get(fact).map_or("", String::as_str)
     }

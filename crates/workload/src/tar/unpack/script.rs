@@ -120,7 +120,7 @@ pub struct Script {
 #[derive(Clone, Copy, Debug)]
 struct Delayed {
     node: usize,
-    /// The member with its mode and time; none for a parent that is not a member.
+    /// The member with its mode and time, or `None` for a parent that is not a member.
     member: Option<u32>,
     /// True if it contains the placeholder of a link, after which it is finished.
     after_links: bool,

@@ -22,7 +22,7 @@ pub(super) enum Step {
 pub(super) struct Ops<'a> {
     pub(super) work: &'a Dirops,
     pub(super) order: &'a Order,
-    /// True if names are numbered and in forward order, so that each name is the previous one plus one.
+    /// True if names are numbered and in forward order; each name is then the previous one plus one.
     pub(super) is_in_sequence: bool,
     /// The first call on every file.
     pub(super) call: Call,

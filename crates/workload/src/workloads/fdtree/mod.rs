@@ -138,7 +138,8 @@ impl Fdtree {
     }
 }
 
-/// Returns the number of directories of a subtree for each level of its root, from 0 up; none if there are too many.
+/// Returns the number of directories of a subtree for each level of its root, from 0 up, or `None` if there are too
+/// many.
 fn subtree_sizes(levels: u64, dirs: u64) -> Option<Vec<u64>> {
     let next = |below: &Option<u64>| Some(below.and_then(|n| n.checked_mul(dirs)?.checked_add(1)));
     std::iter::successors(Some(Some(1)), next).take(levels as usize + 1).collect()

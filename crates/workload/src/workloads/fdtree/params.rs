@@ -19,7 +19,7 @@ call was taken, and reads the files back after file-create, before the next begi
 what the original did, and only the last phase is verified.
 
 The script starts one process for each mkdir, each file, each directory's rm and each parent's rmdir \
-[SRC], so that its rates were those of fork and exec: hardly above 1,000 a second in 2009. Only the \
+[SRC], so its rates were those of fork and exec: hardly above 1,000 a second in 2009. Only the \
 file system's calls are made here, so absolute rates do not compare with published ones. `fork-time` \
 computes for that time before the first call of each such process; 1,000 us is a fair guess for 2009 [DER]. \
 Other calls of those processes (fstatat before an unlink, for one) are omitted.

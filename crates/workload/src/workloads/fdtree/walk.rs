@@ -9,7 +9,7 @@ pub(super) struct Walk<'a> {
     pub(super) work: &'a Fdtree,
     /// Path length and number of the child that was taken, for each directory above this one.
     ancestors: Vec<(usize, u64)>,
-    /// Length of this directory's path; zero before the start.
+    /// Length of this directory's path, or zero before the start.
     length: usize,
     /// The number of the next file or directory of this directory, counting down; 0 if there is none.
     pub(super) k: u64,
@@ -87,8 +87,8 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// Writes the name of the next file: first those in a directory, then those in the directories below it.
-    /// Returns true if it is the first file of its directory; none at the end.
+    /// Writes the name of the next file: first those in a directory, then those in the directories below it. Returns
+    /// true if it is the first file of its directory, or `None` at the end.
     pub(super) fn next_file(&mut self, name: &mut Name) -> Option<bool> {
         let is_first = self.k == 0;
         if is_first {
@@ -119,9 +119,9 @@ impl<'a> Walk<'a> {
         true
     }
 
-    /// Writes the name of the next directory to remove: those of a node after everything below them, and the
-    /// root last. Returns true if it is the first directory that a process of the script removes; none when only
-    /// the root remains.
+    /// Writes the name of the next directory to remove: those of a node after everything below them, and the root
+    /// last. Returns true if it is the first directory that a process of the script removes, or `None` when only the
+    /// root remains.
     pub(super) fn next_directory_to_remove(&mut self, name: &mut Name) -> Option<bool> {
         let is_first = self.k == 0;
         if is_first {

@@ -74,7 +74,7 @@ fn phase_at(index: usize) -> Option<Phase> {
 #[derive(Debug)]
 struct SourceTree {
     forest: Forest,
-    /// Size of each file in bytes; none for the mix.
+    /// Size of each file in bytes, or `None` for the mix.
     size: Option<u64>,
     seed: u64,
     order: RemoveOrder,

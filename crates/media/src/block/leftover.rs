@@ -18,7 +18,7 @@ pub struct LeftoverDrive {
     pub path: PathBuf,
     /// The serial number.
     pub serial: String,
-    /// A signature in the data part that is not fsdyno's; the partitions then stay.
+    /// A signature in the data partition that is not fsdyno's. If there is one, the partitions are kept.
     pub foreign: Option<Signature>,
 }
 
@@ -50,8 +50,8 @@ impl LeftoverDrive {
     ///
     /// # Errors
     /// [`BlockError::Foreign`] if the data part has contents that are not fsdyno's: the partitions stay, because
-    /// they give access to these contents. Also a reason to refuse the drive that has arisen since, and errors from
-    /// the kernel.
+    /// they give access to these contents. [`BlockError::Refused`] if a reason to refuse the drive has arisen in the
+    /// meantime. I/O errors.
     pub fn clear(&self) -> Result<(), BlockError> {
         let drive = Drive::find(&self.path)?;
         // From here on no other process can take the drive or a partition of it.
@@ -86,15 +86,15 @@ impl LeftoverDrive {
     }
 }
 
-/// Returns the signature in the data partition, if it differs from that of the contents that fsdyno left there.
+/// Returns the signature in the data partition if fsdyno did not leave it.
 fn foreign_signature(reasons: &[Reason]) -> Option<Signature> {
     reasons.iter().find_map(|reason| match reason {
-        Reason::NotLeft { found, .. } => Some(found.clone()),
+        Reason::ForeignContents { found, .. } => Some(found.clone()),
         _ => None,
     })
 }
 
-/// Drops the page cache of the drive, which does not include writes through a partition.
+/// Drops the page cache of the drive, which is stale after writes through a partition.
 fn drop_cache(drive: &Drive, opened: BorrowedFd<'_>) -> Result<(), BlockError> {
     blkpg::drop_cache(opened)
         .map_err(|error| BlockError::io("drop the cache of", drive.path(), error))

@@ -1,8 +1,9 @@
-//! Devices of this host that the venue holds open for us. They are also held open here as long as any process may write
-//! to them, and it is checked that their names still refer to them.
+//! Devices of this host that the venue holds open for the agent. The agent holds them open, too, while any process may
+//! write to them, and checks that each name still refers to its device.
 //!
 //! A loop device disappears with its last user, and its number may then be reused by any process. Because the keeper
-//! and the trial have it open too, it stays until both have ended, whatever happens to the venue.
+//! (the agent's outer process) and the trial have it open too, it stays until both have ended, whatever happens to the
+//! venue.
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -26,7 +27,7 @@ impl HeldDevice {
     pub fn new(fd: OwnedFd, path: PathBuf) -> io::Result<HeldDevice> {
         fcntl_setfd(fd.as_fd(), FdFlags::CLOEXEC)?;
         let held = HeldDevice { fd, path };
-        held.prove()?;
+        held.verify()?;
         Ok(held)
     }
 
@@ -39,7 +40,7 @@ impl HeldDevice {
     ///
     /// # Errors
     /// If the name refers to another device.
-    pub fn prove(&self) -> io::Result<()> {
+    pub fn verify(&self) -> io::Result<()> {
         let (held, named) = (fstat(&self.fd)?, stat(&self.path)?);
         let is_block = |stat: &Stat| FileType::from_raw_mode(stat.st_mode) == FileType::BlockDevice;
         let refuse = |problem: &str| {
@@ -97,7 +98,7 @@ mod tests {
         let held = HeldDevice::new(copy(), name.clone()).unwrap();
         std::fs::remove_file(&name).unwrap();
         std::os::unix::fs::symlink(&second, &name).unwrap();
-        let error = held.prove().unwrap_err().to_string();
+        let error = held.verify().unwrap_err().to_string();
         assert!(error.contains("not the device that is held"), "{error}");
     }
 }
