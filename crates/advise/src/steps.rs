@@ -61,7 +61,7 @@ impl Steps {
         })?;
         for step in &self.steps {
             say(&format!("\n$ {}", step.line()));
-            let status = Command::new(&program).args(&step.words).status().map_err(|error| {
+            let status = Command::new(&program).args(&step.args).status().map_err(|error| {
                 Failure::invalid_use(format!("failed to start {}: {error}", step.line()))
             })?;
             if stop.load(Ordering::Relaxed) {

@@ -159,7 +159,7 @@ fn every_workload_is_verified_in_the_lab_and_bit_identical() {
         }
     }
     // A replay needs a recording, and in the lab a command is a replay, so both have separate tests.
-    let all = WORKLOADS.iter().chain([&crate::replay::WORDS, &crate::replay::COMMAND]);
+    let all = WORKLOADS.iter().chain([&crate::replay::REPLAY_ARGS, &crate::replay::COMMAND_ARGS]);
     let known: Vec<&str> = all.flat_map(|words| words.split(" --").next()).collect();
     let known = known.join(" ");
     for kind in fsdyno_workload::workloads::ALL {
