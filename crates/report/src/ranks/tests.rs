@@ -35,7 +35,7 @@ fn trial() -> Trial {
 
 #[test]
 fn rates_are_of_all_ranks_until_the_last_is_done_and_stragglers_are_named() {
-    let table = summary(&[trial()]).unwrap();
+    let table = phase_table(&[trial()]).unwrap();
     assert_eq!(table.rows[0].cells[2], format_scaled(1000.0), "2000 items in 2 s");
     assert!(table.rows[0].cells[5].contains("±"), "{:?}", table.rows[0].cells);
     assert_eq!(table.rows[0].cells[9..], ["7", "rank 1"]);
@@ -55,10 +55,10 @@ fn the_rate_at_a_stonewall_has_a_column_only_if_there_is_a_stonewall() {
         ..Stonewall::default()
     };
     walled.measured.ranks.as_mut().unwrap().phases[0].stonewall = Some(wall);
-    let table = summary(&[walled]).unwrap();
+    let table = phase_table(&[walled]).unwrap();
     assert_eq!(table.rows[0].cells[3], "600 files/s", "300 in half a second");
     assert_eq!(table.rows[0].cells[4], "500 files/s", "1000 in two seconds");
-    assert_eq!(table.rows[0].cells.len(), summary(&[trial()]).unwrap().rows[0].cells.len() + 2);
+    assert_eq!(table.rows[0].cells.len(), phase_table(&[trial()]).unwrap().rows[0].cells.len() + 2);
 }
 
 #[test]
