@@ -9,7 +9,9 @@ use fsdyno_campaign::experiment::open;
 use fsdyno_campaign::labs::{self, Mode};
 use fsdyno_campaign::speed::Speeds;
 use fsdyno_campaign::target;
-use fsdyno_campaign::{Experiment, Session, Store, crash, dry_run, recording, results, stop};
+use fsdyno_campaign::{
+    Experiment, Session, Store, Venues, boots, crash, dry_run, recording, results, stop,
+};
 use fsdyno_ranks::{Position, meet};
 use fsdyno_report::{Format, counted};
 
@@ -104,7 +106,10 @@ fn print_plan(
         return Err(Failure::invalid_use("--dry-run takes --format text or json"));
     }
     let stop = Arc::new(AtomicBool::new(false));
-    let missing = check(&mut experiment, folder, &session::of(&stop, command)).err();
+    let checked = check(&mut experiment, folder, &session::of(&stop, command));
+    let boots =
+        checked.as_ref().map_or(0, |venues| boots::missing(experiment.cells.iter(), venues).len());
+    let missing = checked.err();
     if let Some(failure) = missing.as_ref().filter(|failure| failure.exit != Exit::Missing) {
         return Err(Failure { exit: failure.exit, message: failure.message.clone() });
     }
@@ -118,9 +123,9 @@ fn print_plan(
         Format::Json => output::write_json(&dry_run::value(cells, &schedule, &drives))?,
         _ => {
             let planned = schedule.iter().filter_map(|slot| cells.get(slot.cell));
-            let estimate = Speeds::load().estimate(planned, usize::from(run.jobs));
-            let time = match estimate {
-                Some(estimate) => format!("time: {estimate}\n"),
+            let speeds = Speeds::load();
+            let time = match speeds.estimate(planned, usize::from(run.jobs)) {
+                Some(estimate) => format!("time: {}\n", estimate.with_boots(speeds.boots(boots))),
                 None => "time: not known before the first such trial on this machine\n".into(),
             };
             output::write_data(&(dry_run::text(cells, &schedule, &drives) + &time))?;
@@ -130,11 +135,15 @@ fn print_plan(
 }
 
 /// Performs all checks that a run performs before its first trial.
-fn check(experiment: &mut Experiment, folder: &Path, session: &Session<'_>) -> Result<(), Failure> {
+fn check(
+    experiment: &mut Experiment,
+    folder: &Path,
+    session: &Session<'_>,
+) -> Result<Venues, Failure> {
     target::check_permission(&experiment.requests)?;
     let stored = Store::read_trials(folder)?;
     experiment.same_rule(&stored)?;
-    experiment.prepare_venues(folder, &stored, session, Mode::Dry).map(drop)
+    experiment.prepare_venues(folder, &stored, session, Mode::Dry)
 }
 
 /// Prints the table to stdout, writes the report to the result folder, and prints its path to stderr.
