@@ -178,8 +178,8 @@ impl Speeds {
 
 impl Speeds {
     /// Returns the pace of the narrowest kind that has run here, and whether it is of the same workload. One of an
-    /// earlier form, which may be several times too long, counts only without any other. In the lab, falls back to that of
-    /// other processors: the host's time for a guest's instructions does not depend on the modelled processor.
+    /// earlier form, which may be several times too long, counts only without any other. In the lab, falls back to that
+    /// of other processors: the host's time for a guest's instructions does not depend on the modelled processor.
     fn pace(&self, plan: &Plan) -> Option<(Pace, bool)> {
         let keys = keys(plan);
         // The last kind is that of all workloads.
