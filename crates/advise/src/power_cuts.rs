@@ -98,7 +98,8 @@ mod tests {
             limit: Duration::from_secs(3600),
             filesystems: ["ext4", "tmpfs"].map(String::from).to_vec(),
         };
-        let one = Estimate { time: Duration::from_secs(10), trials: 1, same_work: true };
+        let (time, boots) = (Duration::from_secs(10), Duration::ZERO);
+        let one = Estimate { time, trials: 1, same_work: true, boots };
         let needed = Duration::from_secs(110);
         let (step, time) = step_within(&answers, 2 * needed, Some(one)).unwrap();
         assert!(step.line().ends_with("--fs ext4 --cuts 100"), "{}", step.line());

@@ -10,7 +10,7 @@ pub struct Purpose {
     pub name: &'static str,
     /// The name of its workload, or `None` for the user's own program, which is recorded.
     pub workload: Option<&'static str>,
-    /// The parameters to set if the workload's defaults would take hours.
+    /// The parameters to set if a trial with the workload's defaults takes minutes or hours.
     pub overrides: &'static [&'static str],
     /// True if its programs wait until data is durable, so that a power cut could lose acknowledged data; such purposes
     /// are also tested with power cuts.
@@ -19,7 +19,12 @@ pub struct Purpose {
 
 /// All purposes. To add one, add a row.
 pub const ALL: &[Purpose] = &[
-    Purpose { name: "mail", workload: Some("maildir"), overrides: &[], acknowledges: true },
+    Purpose {
+        name: "mail",
+        workload: Some("maildir"),
+        overrides: &["ops=2000"],
+        acknowledges: true,
+    },
     Purpose { name: "directory", workload: Some("dirops"), overrides: &[], acknowledges: false },
     Purpose {
         name: "unpack",

@@ -4,6 +4,7 @@
 //! `ext4, ssd-sata, 4 threads`. Values common to all rows are shown once, above the table.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
 
 use fsdyno_record::Plan;
 
@@ -67,6 +68,28 @@ struct Differing {
     params: BTreeSet<(String, String)>,
 }
 
+/// The parameter that names the recording of a replay.
+const TRACE: &str = "trace";
+
+/// Maximum length of the name of a recording.
+const MAX_RECORDING: usize = 40;
+
+/// Returns the name of the recording that a plan replays: that of its file without the folder and the ending.
+fn recording(plan: &Plan) -> Option<String> {
+    plan.workload.input.as_ref().filter(|input| input.parameter == TRACE)?;
+    let name = Path::new(plan.workload.params.get(TRACE)?).file_stem()?.to_string_lossy();
+    Some(name.chars().take(MAX_RECORDING).collect())
+}
+
+/// Returns true if different recordings have different names.
+fn has_distinct_names<'a>(named: impl Iterator<Item = (String, &'a Plan)>) -> bool {
+    let mut contents = BTreeMap::new();
+    named.into_iter().all(|(name, plan)| {
+        let sha256 = plan.workload.input.as_ref().map(|input| &input.sha256);
+        *contents.entry(name).or_insert(sha256) == sha256
+    })
+}
+
 impl Differing {
     fn among(subjects: &[Subject<'_>]) -> Differing {
         let mut axes = Values::new();
@@ -83,8 +106,11 @@ impl Differing {
             let entries = plan.sysctls.iter().map(|(key, value)| (key.as_str(), value.as_str()));
             (period(plan), entries.collect())
         }));
-        let params =
+        let mut params =
             differing(plans().map(|plan| (plan.workload.name.clone(), params(plan).collect())));
+        if has_distinct_names(plans().filter_map(|plan| Some((recording(plan)?, plan)))) {
+            params.retain(|(_, key)| key != TRACE);
+        }
         let axes = axes.into_iter().filter(|(_, values)| values.len() > 1);
         Differing { axes: axes.map(|(axis, _)| axis).collect(), sysctls, params }
     }
@@ -169,14 +195,17 @@ impl RowNames {
         RowNames { differing, ..RowNames::default() }
     }
 
-    /// Returns the workload with the parameters in which its runs differ: `dirops files=1000`.
+    /// Returns the workload with the parameters in which its runs differ: `dirops files=1000`. A replay is named after
+    /// its recording: `replay of build`.
     pub fn workload<'a>(&self, subject: impl Into<Subject<'a>>) -> String {
-        let workload = &subject.into().plan.workload;
+        let subject = subject.into();
+        let workload = &subject.plan.workload;
         let differs =
             |key: &String| self.differing.params.contains(&(workload.name.clone(), key.clone()));
         let parts = workload.params.iter().filter(|(key, _)| differs(key));
         let parts = parts.map(|(key, value)| format!(" {key}={value}"));
-        workload.name.clone() + &parts.collect::<String>()
+        let of = recording(subject.plan).map(|name| format!(" of {name}"));
+        workload.name.clone() + &of.unwrap_or_default() + &parts.collect::<String>()
     }
 
     /// Returns the part of a row's name after its label: `, ssd-sata, 4 threads`, or nothing.

@@ -15,7 +15,7 @@ use crate::failure::{Exit, Failure};
 use crate::labs::Mode;
 use crate::notes::say;
 use crate::speed::Speeds;
-use crate::{Cell, Experiment, RunSpec, Session, Slot, Store, drive, files, target};
+use crate::{Cell, Experiment, RunSpec, Session, Slot, Store, Venues, boots, drive, files, target};
 
 /// The drives given with `--on`, keyed by the option's value.
 pub type Drives = BTreeMap<String, InspectedDrive>;
@@ -39,9 +39,9 @@ pub fn of_experiment(
     session: &Session<'_>,
     as_json: bool,
 ) -> Result<DryRun, Failure> {
-    let missing = match check(experiment, folder, session) {
-        Ok(()) => None,
-        Err(failure) if failure.exit == Exit::Missing => Some(failure),
+    let (boots, missing) = match check(experiment, folder, session) {
+        Ok(venues) => (boots::missing(experiment.cells.iter(), &venues).len(), None),
+        Err(failure) if failure.exit == Exit::Missing => (0, Some(failure)),
         Err(failure) => return Err(failure),
     };
     if let Some(failure) = &missing {
@@ -54,18 +54,23 @@ pub fn of_experiment(
         return Ok(DryRun { text, missing });
     }
     let planned = schedule.iter().filter_map(|slot| cells.get(slot.cell));
-    let time = match Speeds::load().estimate(planned, usize::from(experiment.spec.jobs)) {
-        Some(estimate) => format!("time: {estimate}\n"),
+    let speeds = Speeds::load();
+    let time = match speeds.estimate(planned, usize::from(experiment.spec.jobs)) {
+        Some(estimate) => format!("time: {}\n", estimate.with_boots(speeds.boots(boots))),
         None => "time: not known before the first such trial on this machine\n".into(),
     };
     Ok(DryRun { text: text(cells, &schedule, &drives) + &time, missing })
 }
 
-fn check(experiment: &mut Experiment, folder: &Path, session: &Session<'_>) -> Result<(), Failure> {
+fn check(
+    experiment: &mut Experiment,
+    folder: &Path,
+    session: &Session<'_>,
+) -> Result<Venues, Failure> {
     target::check_permission(&experiment.requests)?;
     let stored = Store::read_trials(folder)?;
     experiment.same_rule(&stored)?;
-    experiment.prepare_venues(folder, &stored, session, Mode::Dry).map(drop)
+    experiment.prepare_venues(folder, &stored, session, Mode::Dry)
 }
 
 /// Inspects the drives of the cells, as a real run does.

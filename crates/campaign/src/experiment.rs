@@ -5,11 +5,12 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use fsdyno_record::quote::short;
-use fsdyno_record::trial::trial_id;
+use fsdyno_record::trial::{Outcome, trial_id};
 use fsdyno_record::{Build, Plan, Repeats, Trial, suggest};
 use fsdyno_report::counted;
 use fsdyno_venue::{Venue, VenueError};
 
+use crate::boots;
 use crate::compatibility::in_mode;
 use crate::failure::Failure;
 use crate::labs::Mode;
@@ -128,7 +129,13 @@ impl Experiment {
         let (venues, requests) = target::venues(&self.spec, requests, folder, session.stop, mode)?;
         self.cells = target::cells(&requests)?;
         self.cells.retain(|cell| is_selected(&cell.plan.label));
-        let none = prepare(&venues, &mut self.cells, mode)?;
+        // What is missing is found before a guest boots.
+        let is_ready = |plan: &Plan| venues.identity(&in_mode(plan, Mode::Dry)).map(drop);
+        let mut none = prepare(&mut self.cells, &is_ready)?;
+        if mode == Mode::Run {
+            self.say_boots(&venues, stored);
+            none = none.or(prepare(&mut self.cells, &|plan| boots::make(&venues, plan))?);
+        }
         crate::may_join(&self.cells, &venues, stored, mode)?;
         match self.share(session) {
             Some(share) => share.check_folder(folder, stored).map(drop)?,
@@ -137,6 +144,26 @@ impl Experiment {
         let of_selected = stored.iter().filter(|trial| is_selected(&trial.plan.label));
         refuse_others(&self.spec, folder, &self.cells, of_selected)?;
         Ok((venues, none))
+    }
+
+    /// Reports the time of the trials with that of the guests that boot before the first one.
+    fn say_boots(&self, venue: &dyn Venue, stored: &[Trial]) {
+        let is_stored = |cell: &Cell, slot: &Slot| {
+            let id = trial_id(&cell.plan, slot.seed);
+            stored.iter().any(|trial| trial.trial_id == id && trial.outcome == Outcome::Ok)
+        };
+        let schedule = self.schedule();
+        let cell_of = |slot: &Slot| {
+            let cell = self.cells.get(slot.cell)?;
+            (cell.skip.is_none() && !is_stored(cell, slot)).then_some(cell)
+        };
+        let todo: Vec<&Cell> = schedule.iter().filter_map(cell_of).collect();
+        let guests = boots::missing(todo.iter().copied(), venue).len();
+        let speeds = Speeds::load();
+        let estimate = speeds.estimate(todo.iter().copied(), usize::from(self.spec.jobs));
+        let Some(estimate) = estimate.filter(|_| guests > 0) else { return };
+        let estimate = estimate.with_boots(speeds.boots(guests));
+        say(&format!("fsdyno: {}, {estimate}", counted(todo.len(), "trial")));
     }
 
     /// Returns the share of the trials that this command runs, if it runs a shard.
@@ -315,17 +342,20 @@ fn refuse_others<'a>(
     )))
 }
 
-/// Checks that the cells can run. A file system that this kernel or host does not support is skipped; if all are
-/// skipped, returns the first reason.
-fn prepare(venue: &dyn Venue, cells: &mut [Cell], mode: Mode) -> Result<Option<Failure>, Failure> {
+/// Prepares the cells' plans. A file system that this kernel or host does not support is skipped; if all are skipped,
+/// returns the first reason.
+fn prepare(
+    cells: &mut [Cell],
+    make_ready: &dyn Fn(&Plan) -> Result<(), VenueError>,
+) -> Result<Option<Failure>, Failure> {
     let mut first: Option<Failure> = None;
     for cell in cells.iter_mut() {
         if let Some(reason) = &cell.skip {
             first.get_or_insert_with(|| Failure::invalid_use(reason.clone()));
             continue;
         }
-        match venue.identity(&in_mode(&cell.plan, mode)) {
-            Ok(_) => {}
+        match make_ready(&cell.plan) {
+            Ok(()) => {}
             Err(VenueError::Missing(reason)) => {
                 cell.skip = Some(reason.clone());
                 first.get_or_insert_with(|| VenueError::Missing(reason).into());
@@ -394,6 +424,10 @@ mod tests {
         }
     }
 
+    fn is_ready(plan: &Plan) -> Result<(), VenueError> {
+        OnlyExt4.identity(plan).map(drop)
+    }
+
     fn cells(filesystems: &[&str]) -> Vec<Cell> {
         let matrix_request = MatrixRequest {
             deadline: crate::DEFAULT_DEADLINE,
@@ -409,7 +443,7 @@ mod tests {
     #[test]
     fn file_systems_without_kernel_support_or_tools_are_skipped_and_the_others_run() {
         let mut cells = cells(&["reiserfs", "ext4", "xfs"]);
-        assert!(prepare(&OnlyExt4, &mut cells, Mode::Run).unwrap().is_none());
+        assert!(prepare(&mut cells, &is_ready).unwrap().is_none());
         let skips: Vec<&str> =
             cells.iter().map(|cell| cell.skip.as_deref().unwrap_or("")).collect();
         assert!(skips[0].contains("no longer has reiserfs"), "{skips:?}");
@@ -419,7 +453,7 @@ mod tests {
     #[test]
     fn it_is_an_error_before_any_work_if_all_would_be_skipped() {
         let exit = |filesystems: &[&str]| {
-            prepare(&OnlyExt4, &mut cells(filesystems), Mode::Run).unwrap().unwrap().exit
+            prepare(&mut cells(filesystems), &is_ready).unwrap().unwrap().exit
         };
         assert_eq!(exit(&["reiserfs"]), Exit::InvalidUse);
         assert_eq!(exit(&["xfs", "btrfs"]), Exit::Missing);

@@ -2,6 +2,7 @@
 //! venue, and stores them.
 
 pub mod about;
+pub mod boots;
 pub mod charts;
 mod compatibility;
 mod config;

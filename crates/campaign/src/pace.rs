@@ -51,6 +51,21 @@ impl Times {
             stretch,
         }
     }
+
+    /// Reads the time of the boot of a trial in the exact lab; none if its guest resumed from a snapshot.
+    pub(crate) fn of_boot(trial: &Trial, stretch: f64) -> Option<Times> {
+        trial.plan.lab().filter(|lab| lab.accel.is_exact() && lab.boot.is_cold())?;
+        let boot = trial.host.stages.get("boot").map(|time| time.seconds())?;
+        let whole = Times::of(trial, stretch);
+        let cpu = whole.cpu.map(|cpu| cpu * boot / whole.known);
+        (boot > 0.0).then_some(Times { took: boot, known: boot, fixed: boot, cpu, ..whole })
+    }
+
+    /// The times of a step that only computes, for which the processor time is not known.
+    pub(crate) fn of_computation(took: Duration, stretch: f64) -> Times {
+        let took = took.as_secs_f64();
+        Times { took, known: took, fixed: took, cpu: None, computes: true, stretch }
+    }
 }
 
 /// Returns the time that a trial took, including the creation of its disks before its guest began, and the copying and
@@ -93,6 +108,11 @@ impl Pace {
     /// Creates the pace of this many trials.
     pub(crate) fn new(fixed: f64, per_op: f64, trials: u32, line: Line) -> Pace {
         Pace { fixed, per_op, trials, line, computed: 1.0, ratio: 0.0, form: VERSION }
+    }
+
+    /// Returns true if it excludes waits for a processor, unlike numbers of an earlier version.
+    pub(crate) fn is_current(&self) -> bool {
+        self.form == VERSION
     }
 
     /// Adds a trial with this number of operations. Numbers of an earlier version are replaced.

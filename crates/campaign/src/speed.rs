@@ -19,6 +19,15 @@ use crate::pace::{Line, Pace, Times};
 /// File name in the user's cache.
 const FILE: &str = "speed.json";
 
+/// The kind of the snapshots of booted guests that were made here.
+const SNAPSHOTS: &str = "snapshot";
+
+/// The kind of the boots of trials' guests.
+const BOOTS: &str = "boot";
+
+/// The time to make a snapshot before a guest has booted here, in seconds. [OWN]
+const FIRST_BOOT: f64 = 10.0;
+
 /// The paces of this machine by kind of trial.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Speeds(BTreeMap<String, Pace>);
@@ -32,9 +41,16 @@ pub struct Estimate {
     pub trials: u32,
     /// True if these trials ran the same workload.
     pub same_work: bool,
+    /// The part of the time for which guests boot, before the first trial, to save snapshots.
+    pub boots: Duration,
 }
 
 impl Estimate {
+    /// Adds the time of boots for snapshots before the first trial.
+    pub fn with_boots(self, boots: Duration) -> Estimate {
+        Estimate { time: self.time + boots, boots: self.boots + boots, ..self }
+    }
+
     /// Returns the basis of the estimate: `estimated from 3 earlier trials on this machine`, or, if no trial of the
     /// workload ran, `a rough estimate from 3 earlier trials of other workloads on this machine`.
     pub fn basis(&self) -> String {
@@ -48,7 +64,11 @@ impl Estimate {
 
 impl std::fmt::Display for Estimate {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "about {} ({})", rough(self.time), self.basis())
+        let boots = match self.boots {
+            Duration::ZERO => String::new(),
+            boots => format!(", {} of it for guests that boot once", rough(boots)),
+        };
+        write!(f, "about {}{boots} ({})", rough(self.time), self.basis())
     }
 }
 
@@ -66,10 +86,20 @@ impl Speeds {
 
     /// Adds trials and stores the paces; ignores a failure to store them.
     pub fn learn<'t>(trials: impl Iterator<Item = &'t Trial>) {
+        let stretch = Load::past_stretch();
+        Speeds::update(|speeds| trials.for_each(|trial| speeds.add(trial, stretch)));
+    }
+
+    /// Adds the time that it took to make a snapshot, and stores it; ignores a failure to store it.
+    pub fn learn_boot(took: Duration) {
+        let times = Times::of_computation(took, Load::past_stretch());
+        Speeds::update(|speeds| speeds.0.entry(SNAPSHOTS.into()).or_default().add(&times, 1.0));
+    }
+
+    fn update(change: impl FnOnce(&mut Speeds)) {
         let mut speeds = Speeds::load();
         let before = speeds.clone();
-        let stretch = Load::past_stretch();
-        trials.for_each(|trial| speeds.add(trial, stretch));
+        change(&mut speeds);
         if speeds == before {
             return;
         }
@@ -89,6 +119,21 @@ impl Speeds {
         for key in keys(&trial.plan) {
             self.0.entry(key).or_default().add(&times, ops as f64);
         }
+        if let Some(boot) = Times::of_boot(trial, stretch) {
+            self.0.entry(BOOTS.into()).or_default().add(&boot, 1.0);
+        }
+    }
+
+    /// Estimates the time to boot this many guests, one after the other, to save snapshots.
+    pub fn boots(&self, guests: usize) -> Duration {
+        Duration::from_secs_f64(self.boot(&Load::now()) * guests as f64)
+    }
+
+    /// Estimates the seconds to make a snapshot: as long as those made here took, or else a trial's boot.
+    fn boot(&self, load: &Load) -> f64 {
+        let stretch = load.stretch(1);
+        let known = [SNAPSHOTS, BOOTS].into_iter().find_map(|kind| self.0.get(kind));
+        known.map_or(FIRST_BOOT * stretch, |pace| pace.seconds(1.0, stretch))
     }
 
     /// Estimates the time of one trial of each of these cells, `jobs` at the same time, under the current load
@@ -119,7 +164,8 @@ impl Speeds {
             trials = trials.min(pace.trials);
         }
         let time = Duration::try_from_secs_f64((all / jobs as f64).max(longest)).ok()?;
-        (!cells.is_empty()).then_some(Estimate { time, trials, same_work })
+        let boots = Duration::ZERO;
+        (!cells.is_empty()).then_some(Estimate { time, trials, same_work, boots })
     }
 
     /// Estimates the time of one trial of a cell while `jobs` run, if trials of its kind have run here.
@@ -131,14 +177,15 @@ impl Speeds {
 }
 
 impl Speeds {
-    /// Returns the pace of the narrowest kind that has run here, and whether it is of the same workload. In the lab,
-    /// falls back to that of other processors: the host's time for a guest's instructions does not depend on the
-    /// modelled processor.
+    /// Returns the pace of the narrowest kind that has run here, and whether it is of the same workload. One of an
+    /// earlier form, which may be several times too long, counts only without any other. In the lab, falls back to that
+    /// of other processors: the host's time for a guest's instructions does not depend on the modelled processor.
     fn pace(&self, plan: &Plan) -> Option<(Pace, bool)> {
         let keys = keys(plan);
         // The last kind is that of all workloads.
         let keys = keys.iter().enumerate().map(|(at, key)| (key, at + 1 < keys.len()));
-        let found = keys.clone().find_map(|(key, same)| Some((*self.0.get(key)?, same)));
+        let mut all = keys.clone().filter_map(|(key, same)| Some((*self.0.get(key)?, same)));
+        let found = all.clone().find(|(pace, _)| pace.is_current()).or_else(|| all.next());
         let cpu = plan.lab().filter(|lab| lab.accel.is_exact()).map(|lab| lab.cpu.to_string());
         found.or_else(|| {
             let prefix = format!("{LAB}{}", cpu?);
@@ -205,10 +252,15 @@ mod tests {
             (cpu_seconds..1.3 * cpu_seconds).contains(&time),
             "{pace:?}: {time}, {cpu_seconds}"
         );
-        let estimate = Estimate { time: Duration::from_secs(150), trials: 1, same_work: true };
+        let (time, boots) = (Duration::from_secs(150), Duration::ZERO);
+        let estimate = Estimate { time, trials: 1, same_work: true, boots };
         assert_eq!(
             estimate.to_string(),
             "about 3 min (estimated from 1 earlier trial on this machine)"
+        );
+        assert_eq!(
+            estimate.with_boots(Duration::from_secs(40)).to_string(),
+            "about 4 min, 40 s of it for guests that boot once (estimated from 1 earlier trial on this machine)"
         );
         let rough = Estimate { same_work: false, ..estimate };
         assert_eq!(
@@ -216,6 +268,42 @@ mod tests {
             "a rough estimate from 1 earlier trial of other workloads on this machine"
         );
         assert_eq!(Speeds::default().estimate(std::iter::empty(), 1), None);
+    }
+
+    #[test]
+    fn a_pace_of_an_earlier_form_counts_only_if_there_is_no_other() {
+        let kept = concat!(env!("CARGO_MANIFEST_DIR"), "/../../results");
+        let kept = std::path::Path::new(kept).join("2026-11-22-phillips-2001/then/forward");
+        let trial = fsdyno_report::load(&[kept]).unwrap().trials.remove(0);
+        let [narrow, _, venue] = keys(&trial.plan);
+        let old: Pace = serde_json::from_str(r#"{"fixed":900.0,"per_op":0.1,"trials":1}"#).unwrap();
+        let mut speeds = Speeds([(narrow, old)].into());
+        assert_eq!(speeds.pace(&trial.plan), Some((old, true)));
+        let new = Pace::new(5.0, 0.001, 3, Line::default());
+        speeds.0.insert(venue, new);
+        assert_eq!(speeds.pace(&trial.plan), Some((new, false)));
+    }
+
+    #[test]
+    fn a_snapshot_takes_as_long_as_those_made_here_or_else_as_the_boots_of_trials() {
+        let idle = Load { others: 0.0, processors: 2.0 };
+        let busy = Load { others: 3.0, processors: 2.0 };
+        let mut speeds = Speeds::default();
+        assert_eq!([idle, busy].map(|load| speeds.boot(&load)), [FIRST_BOOT, 2.0 * FIRST_BOOT]);
+        let kept = concat!(env!("CARGO_MANIFEST_DIR"), "/../../results");
+        let kept = std::path::Path::new(kept).join("2026-11-22-phillips-2001/then/forward");
+        let mut trial = fsdyno_report::load(&[kept]).unwrap().trials.remove(0);
+        let stage = trial.host.stages["boot"].seconds();
+        speeds.add(&trial, 1.0);
+        let boot = speeds.boot(&idle);
+        assert!((0.5 * stage..1.01 * stage).contains(&boot), "{boot} of {stage}");
+        let plain = boot;
+        trial.plan.lab_mut().unwrap().boot = fsdyno_record::plan::BootPlan::Snapshot;
+        speeds.add(&trial, 1.0);
+        assert_eq!(speeds.boot(&idle), plain, "a trial from a snapshot does not boot");
+        let made = Times::of_computation(Duration::from_secs(30), 1.5);
+        speeds.0.entry(SNAPSHOTS.into()).or_default().add(&made, 1.0);
+        assert_eq!([idle, busy].map(|load| speeds.boot(&load).round()), [20.0, 40.0]);
     }
 
     #[test]

@@ -29,6 +29,18 @@ impl Venue for Venues {
         self.of(plan)?.map_or(Ok(None), |venue| venue.identity(plan))
     }
 
+    fn missing_snapshot(&self, plan: &Plan) -> Result<Option<String>, VenueError> {
+        if let Some(venue) = self.of(plan)? {
+            return venue.missing_snapshot(plan);
+        }
+        // A kernel that is not downloaded has no snapshots.
+        let lab = plan.lab().filter(|lab| !lab.boot.is_cold() && lab.accel.is_exact());
+        let kind = plan.filesystem.as_ref().map_or("", |filesystem| filesystem.kind.as_str());
+        Ok(lab.map(|lab| {
+            format!("{} {kind} on {}", lab.kernel, plan.disk_name().unwrap_or_default())
+        }))
+    }
+
     fn fingerprint(&self, plan: &Plan) -> Result<BTreeMap<String, String>, VenueError> {
         self.of(plan)?.map_or(Ok(BTreeMap::new()), |venue| venue.fingerprint(plan))
     }

@@ -3,6 +3,7 @@
 mod cli;
 mod commands;
 mod exit;
+mod first_round;
 mod output;
 mod progress;
 mod session;

@@ -14,6 +14,7 @@ use fsdyno_record::mailbox::{Progress, Stage};
 use fsdyno_record::trial::{Outcome, Trial};
 use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
 
+use crate::first_round::FirstRound;
 use crate::output::{Verbosity, detail, is_shown, say, write_stderr};
 
 /// Displays the progress of a run.
@@ -25,6 +26,7 @@ pub struct Display {
     /// Names of the cells, by index.
     names: Vec<String>,
     start: Instant,
+    first_round: Mutex<FirstRound>,
     bars: Option<Bars>,
     workers: Vec<Mutex<Worker>>,
 }
@@ -38,6 +40,7 @@ struct Bars {
 #[derive(Default)]
 struct Worker {
     name: String,
+    cell: usize,
     ops_done: u64,
     bar: Option<ProgressBar>,
 }
@@ -64,6 +67,7 @@ impl Display {
             time_left: Mutex::new(TimeLeft::new(planned, jobs)),
             names: cell_names(plans),
             start: Instant::now(),
+            first_round: Mutex::new(FirstRound::new(planned)),
             bars,
             workers: (0..jobs).map(|_| Mutex::default()).collect(),
         }
@@ -92,7 +96,7 @@ impl Observer for Display {
         let Some(mut worker) = self.worker(worker) else { return };
         let name = self.names.get(slot.cell).unwrap_or(&plan.label);
         worker.name = format!("{name} seed {}", slot.seed);
-        worker.ops_done = 0;
+        (worker.cell, worker.ops_done) = (slot.cell, 0);
         worker.bar = self.bars.as_ref().map(|bars| {
             let bar = bars.multi.insert_before(&bars.total, ProgressBar::new(1));
             bar.set_style(style("{prefix:24!} {wide_bar} {pos:>8}/{len:8} {msg:22!}"));
@@ -141,6 +145,14 @@ impl Observer for Display {
                     say(&line)
                 }
                 setup_commands(trial).iter().for_each(|line| detail(line));
+            }
+        }
+        let left = self.trials.saturating_sub(ended);
+        let mut round = self.first_round.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(line) = round.ended(worker.cell, trial, self.start.elapsed(), left) {
+            match &self.bars {
+                Some(bars) => drop(bars.multi.println(line)),
+                None => say(&line),
             }
         }
     }

@@ -111,6 +111,12 @@ impl FileCache {
         result
     }
 
+    /// Returns true if there is a file under `key`; its contents are not compared with its hash.
+    pub fn contains(&self, key: &str) -> bool {
+        let names = self.entries().unwrap_or_default().into_iter().map(|entry| entry.file_name());
+        names.into_iter().any(|name| name.to_str().is_some_and(|name| parts(name).0 == key))
+    }
+
     /// Finds the file under a key that still matches its hash, and removes those that do not.
     fn find(&self, folder: &Path, key: &str) -> io::Result<Option<(File, String)>> {
         for entry in fs::read_dir(folder)? {
@@ -273,8 +279,10 @@ mod tests {
     fn an_item_is_created_once_and_found_again_with_its_hash() {
         let folder = tempfile::tempdir().unwrap();
         let files = of(&folder, 1 << 30);
+        assert!(!files.contains("key"));
         let (_, made) = files.get("key", &mut || true, &mut write(b"whole")).unwrap();
         let (file, found) = files.get("key", &mut || true, &mut never).unwrap();
+        assert!(files.contains("key") && !files.contains("ke"));
         assert_eq!((text(&file).as_str(), made), ("whole", found));
         files.get("other", &mut || true, &mut write(b"else")).unwrap();
         assert_eq!(files.used("things").unwrap().files, 2);

@@ -57,6 +57,11 @@ pub fn of_booted(guest: &Components, machine: &Machine) -> Components {
     components
 }
 
+/// Returns the key of the snapshot of a guest that has booted on such a machine.
+pub fn of_snapshot(guest: &Components, machine: &Machine) -> String {
+    lab_id(&of_booted(guest, machine))
+}
+
 /// Adds a file, represented by the hash of its contents.
 pub fn add_file(components: &mut Components, name: String, contents: &[u8]) {
     components.insert(name, format!("sha256:{}", canonical::sha256_hex(contents)));

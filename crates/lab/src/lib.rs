@@ -387,7 +387,7 @@ impl Guest {
         watch: &mut dyn FnMut(&Progress) -> Watch,
     ) -> Result<Arc<Snapshot>, RunError> {
         static SAID: AtomicBool = AtomicBool::new(false);
-        let key = identity::lab_id(&identity::of_booted(&self.components, machine));
+        let key = identity::of_snapshot(&self.components, machine);
         let used = || self.snapshots.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(snapshot) = used().get(&key) {
             return Ok(Arc::clone(snapshot));
@@ -404,6 +404,13 @@ impl Guest {
             })
         })?;
         Ok(Arc::clone(used().entry(key).or_insert(Arc::new(snapshot))))
+    }
+
+    /// Returns the key of the snapshot of this guest on such a machine if `cache` does not contain it, so that
+    /// [`Guest::snapshot`] would boot a guest.
+    pub fn missing_snapshot(&self, machine: &Machine, cache: &Cache) -> Option<String> {
+        let key = identity::of_snapshot(&self.components, machine);
+        (!snapshot::file_cache(cache).contains(&key)).then_some(key)
     }
 
     /// Returns the disks that a job creates ([`fsdyno_record::job::Task::Prepare`]) in this guest on this machine,

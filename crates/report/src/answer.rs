@@ -297,7 +297,7 @@ fn push_item(lists: &mut Lists, name: String, item: String) {
 }
 
 /// `dirops create`, with the flags that weaken the verdict.
-fn place(section: &Section<'_>, rows: &[&Row<'_>]) -> String {
+pub fn place(section: &Section<'_>, rows: &[&Row<'_>]) -> String {
     let is_present = |flag: &&Flag| rows.iter().any(|row| row.flags.contains(flag));
     let weak = Flag::ALL.iter().filter(|flag| flag.weakens_verdict());
     let flags: Vec<&str> = weak.filter(is_present).map(|flag| flag.name()).collect();

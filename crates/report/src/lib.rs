@@ -38,6 +38,7 @@ mod original;
 mod page;
 mod pairing;
 mod part;
+mod preliminary;
 mod processor;
 mod ranks;
 mod records;
@@ -82,6 +83,7 @@ pub use page::{
 };
 pub use pairing::{Matching, Pairing};
 pub use part::Part;
+pub use preliminary::preliminary;
 pub use processor::of_figure as processor_error;
 pub use ranks::Ranks;
 pub use run::Run;

@@ -144,8 +144,21 @@ impl Section<'_> {
 
     /// `dirops create`.
     pub fn title(&self) -> String {
-        format!("{} {}", self.workload, self.phase)
+        title(&self.workload, &self.phase)
     }
+}
+
+/// Returns the title of a workload's phase: `dirops create`.
+pub fn title(workload: &str, phase: &str) -> String {
+    match is_named_alike(workload, phase) {
+        true => workload.to_string(),
+        false => format!("{workload} {phase}"),
+    }
+}
+
+/// Returns true if a phase has the name of its workload, as that of a replay without marks: it is not named twice.
+pub fn is_named_alike(workload: &str, phase: &str) -> bool {
+    workload.split(' ').next() == Some(phase)
 }
 
 /// The ratio of a row's time to that of its base.
@@ -195,4 +208,20 @@ pub struct Pair {
     pub comparison: Comparison,
     /// True if the fresh row is also the base of the aged row; the comparison is then counted once.
     pub is_row_comparison: bool,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::title;
+
+    #[test]
+    fn a_phase_with_the_name_of_its_workload_is_named_once() {
+        assert_eq!(
+            title("replay of build on server-2026", "replay"),
+            "replay of build on server-2026"
+        );
+        assert_eq!(title("replay of build", "checkout"), "replay of build checkout");
+        assert_eq!(title("churn", "churn"), "churn");
+        assert_eq!(title("dirops files=10", "create"), "dirops files=10 create");
+    }
 }

@@ -4,6 +4,7 @@ use fsdyno_axes::AXES;
 use fsdyno_record::Trial;
 
 use crate::compare::{self, CompareOptions, Metric, Row, effect, interval};
+use crate::model;
 use crate::number::sanitize;
 
 /// The minimum relative change of a step that is marked.
@@ -78,7 +79,7 @@ pub fn timelines(trials: &[Trial]) -> Vec<Timeline> {
 fn of_rows(rows: Vec<Row>, metric: Metric) -> Vec<Timeline> {
     let mut timelines: Vec<Timeline> = Vec::new();
     for row in rows {
-        let title = sanitize(&format!("{} {}", row.place.workload, row.phase));
+        let title = sanitize(&model::title(&row.place.workload, &row.phase));
         let index = timelines.iter().position(|timeline| timeline.title == title);
         let index = index.unwrap_or_else(|| {
             timelines.push(Timeline { title, metric, versions: Vec::new(), lines: Vec::new() });

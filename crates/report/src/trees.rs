@@ -28,14 +28,19 @@ fn sentence(group: &[(&Trial, &TreeReport)]) -> String {
     let distinct = |hash: fn(&TreeReport) -> &str| {
         group.iter().map(|(_, tree)| hash(tree)).collect::<BTreeSet<_>>().len()
     };
+    let content = format!(
+        "{} and {} with {}",
+        plural(first.files, "file", "files"),
+        plural(first.directories, "directory", "directories"),
+        first.bytes
+    );
+    if group.len() == 1 {
+        return format!("The command left {content}.");
+    }
     if distinct(|tree| &tree.whole) == 1 {
         return format!(
-            "The command left one tree in {} of {trials}: {} files and {} directories with {}, equal in names, types, \
-             modes, sizes, links and contents.",
-            if group.len() == 1 { "the one" } else { "each" },
-            count(first.files),
-            count(first.directories),
-            first.bytes
+            "The command left one tree in each of {trials}: {content}, equal in names, types, modes, sizes, links and \
+             contents."
         );
     }
     let shapes = distinct(|tree| &tree.shape);
@@ -58,6 +63,10 @@ fn sentence(group: &[(&Trial, &TreeReport)]) -> String {
         by_row.join(", "),
         differing_paths(group)
     )
+}
+
+fn plural(number: u64, one: &str, several: &str) -> String {
+    format!("{} {}", count(number), if number == 1 { one } else { several })
 }
 
 /// The entries in which the trees differ; entries of the second level replace their directory.
@@ -95,9 +104,9 @@ mod tests {
     use crate::fixture;
 
     /// The sentence on three trials whose trees have these hashes of shape, whole and `d/log`.
-    fn sentence_for(hashes: [[&str; 3]; 3]) -> String {
+    fn sentence_for<const N: usize>(hashes: [[&str; 3]; N]) -> String {
         let mut trials = fixture::trials();
-        trials.truncate(3);
+        trials.truncate(N);
         for (trial, [shape, whole, log]) in trials.iter_mut().zip(hashes) {
             trial.outcome = Outcome::Ok;
             let parts = [("d", whole), ("d/log", log), ("d/same", "7")];
@@ -122,6 +131,8 @@ mod tests {
             text.starts_with("The command left one tree in each of 3 trials: 2 files"),
             "{text}"
         );
+        let text = sentence_for([["s", "w", "l"]]);
+        assert_eq!(text, "The command left 2 files and 1 directory with 4.0 KiB.");
     }
 
     #[test]

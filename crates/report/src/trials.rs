@@ -9,7 +9,7 @@ use crate::baseline::Basis;
 use crate::curve::{self, Curve};
 use crate::error::ReportError;
 use crate::labs::{self, LabRows};
-use crate::model::{Section, Significance};
+use crate::model::{Row, Section, Significance};
 use crate::number::{difference, sanitize};
 use crate::original::original;
 use crate::part::Part;
@@ -176,24 +176,37 @@ fn brief_legend(sections: &[Section<'_>], curves: &[Curve<'_>]) -> Vec<String> {
     let marks = (!marks.is_empty()).then(|| marks.join("; "));
     let flags = flags(sections, curves);
     let flags = flags.iter().map(|flag| {
-        let hint = if *flag == Flag::TooShort { required_work(sections) } else { None };
-        format!("{flag}: {}{}", flag.brief(), hint.unwrap_or_default())
+        let hint = if *flag == Flag::TooShort { more_work(sections) } else { String::new() };
+        format!("{flag}: {}{hint}", flag.brief())
     });
     marks.into_iter().chain(flags).collect()
 }
 
-/// The factor of work that would suffice for all rows of main phases that are [`Flag::TooShort`], if time grows with
-/// the work: ` (about 20 times as much is enough)`.
-fn required_work(sections: &[Section<'_>]) -> Option<String> {
+/// The options that give main phases with [`Flag::TooShort`] more work, and the factor of work that would suffice for
+/// all of them, if time grows with the work: `: --set files=N (about 20 times as much is enough)`.
+fn more_work(sections: &[Section<'_>]) -> String {
     let (main, _) = answer::main_phases(sections.iter().collect());
     let rows = main.into_iter().flat_map(|section| &section.rows);
-    let short = rows.filter(|row| row.flags.contains(&Flag::TooShort));
-    let factor = short.map(|row| validity::shortfall(&row.trials)).fold(0.0, f64::max);
+    let short: Vec<&Row<'_>> = rows.filter(|row| row.flags.contains(&Flag::TooShort)).collect();
+    let mut workloads: Vec<&str> = Vec::new();
+    for (trial, _) in short.iter().filter_map(|row| row.trials.first()) {
+        if !workloads.contains(&trial.plan.workload.name.as_str()) {
+            workloads.push(&trial.plan.workload.name);
+        }
+    }
+    let options = match validity::more_work::options(&workloads) {
+        options if options.is_empty() => options,
+        options => format!(": {options}"),
+    };
+    let factor = short.iter().map(|row| validity::shortfall(&row.trials)).fold(0.0, f64::max);
     // An estimate is rounded up to one digit.
     let unit = 10_f64.powf(factor.log10().floor());
     let factor = (factor / unit).ceil() * unit;
-    (factor.is_finite() && factor > 1.0)
-        .then(|| format!(" (about {factor} times as much is enough)"))
+    let is_known = factor.is_finite() && factor > 1.0;
+    options
+        + &is_known
+            .then(|| format!(" (about {factor} times as much is enough)"))
+            .unwrap_or_default()
 }
 
 /// The meaning of `~`, `=` and `?` before a ratio, only for the marks that occur.

@@ -1,8 +1,10 @@
 //! The study runs of a request: resolved, checked, and run one after the other.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use fsdyno_campaign::boots::missing as missing_snapshots;
 use fsdyno_campaign::experiment::{open, skipped};
 use fsdyno_campaign::labs::Mode;
 use fsdyno_campaign::notes::say;
@@ -108,11 +110,13 @@ impl Runs {
     pub fn plan(&mut self, session: &Session<'_>) -> Result<Planned, Failure> {
         let mut missing = None;
         let (mut text, mut values) = (String::new(), Vec::new());
+        let mut boots = BTreeSet::new();
         for run in &mut self.runs {
             target::check_permission(&run.experiment.requests)
                 .map_err(|failure| run.locate(failure))?;
             match prepare(run, session, Mode::Dry) {
-                Ok((_, failure)) => {
+                Ok((venues, failure)) => {
+                    boots.extend(missing_snapshots(run.experiment.cells.iter(), &venues));
                     missing = missing.or(failure.filter(|failure| failure.exit == Exit::Missing));
                 }
                 Err(failure) if failure.exit == Exit::Missing => {
@@ -135,7 +139,9 @@ impl Runs {
         let (trials, count) = (counted(trials, "trial"), counted(self.runs.len(), "run"));
         let more = seeds::dry(&self.request, &self.runs).unwrap_or_default();
         let time = match estimate(&self.runs) {
-            Some(estimate) => format!("time: {estimate}"),
+            Some(estimate) => {
+                format!("time: {}", estimate.with_boots(Speeds::load().boots(boots.len())))
+            }
             None => "time: not known before the first such trial on this machine".into(),
         };
         let text = format!("{text}{trials} in {count}\n{time}\n{more}");
@@ -222,6 +228,7 @@ fn estimate(runs: &[StudyRun]) -> Option<Estimate> {
         time: a.time + b.time,
         trials: a.trials.min(b.trials),
         same_work: a.same_work && b.same_work,
+        boots: a.boots + b.boots,
     };
     estimates?.into_iter().reduce(sum)
 }

@@ -331,6 +331,14 @@ impl Venue for LabVenue {
         Ok(Some(identity(&guest, snapshot.as_deref())))
     }
 
+    fn missing_snapshot(&self, plan: &Plan) -> Result<Option<String>, VenueError> {
+        if plan.lab().is_none_or(|lab| lab.boot.is_cold() || !lab.accel.is_exact()) {
+            return Ok(None);
+        }
+        let guest = self.guest(plan)?;
+        Ok(guest.missing_snapshot(&self.machine(plan)?, &self.cache))
+    }
+
     fn run(
         &self,
         job: &Job,

@@ -22,6 +22,14 @@ pub trait Venue: Sync {
     /// Something that the plan needs is missing.
     fn identity(&self, plan: &Plan) -> Result<Option<Identity>, VenueError>;
 
+    /// Returns the key of the snapshot that a trial of this plan resumes from, if a guest has to boot first to save it.
+    ///
+    /// # Errors
+    /// Something that the plan needs is missing.
+    fn missing_snapshot(&self, _plan: &Plan) -> Result<Option<String>, VenueError> {
+        Ok(None)
+    }
+
     /// Returns the host fingerprint of every trial of this plan, keyed by the names of the conditions, or empty if an
     /// identity covers it. All trials of a configuration have the same fingerprint.
     ///

@@ -301,6 +301,27 @@ fn a_workload_is_named_by_its_parameters_and_an_input_by_its_bytes() {
 }
 
 #[test]
+fn a_replay_is_named_after_its_recording() {
+    let replay = |path: &str, sha256: &str| {
+        let mut plan = plan();
+        plan.workload.name = "replay".into();
+        plan.workload.params.insert("trace".into(), path.into());
+        let (parameter, bytes) = ("trace".to_string(), Bytes(1));
+        plan.workload.input = Some(InputPlan { parameter, sha256: sha256.into(), bytes });
+        plan.with_hash()
+    };
+    let named = |plans: [Plan; 2]| {
+        let names = RowNames::of(&plans);
+        plans.each_ref().map(|plan| names.workload(plan))
+    };
+    let two = [replay("/a/make.trace", "1"), replay("/a/git.trace", "2")];
+    assert_eq!(named(two), ["replay of make", "replay of git"]);
+    let namesakes = [replay("/a/make.trace", "1"), replay("/b/make.trace", "2")];
+    let both = ["replay of make trace=/a/make.trace", "replay of make trace=/b/make.trace"];
+    assert_eq!(named(namesakes), both);
+}
+
+#[test]
 fn the_subject_of_a_comparison_is_named_only_if_one_side_has_several_values() {
     let kernel = |kernel: &str| in_lab(|lab| lab.kernel = kernel.into()).with_hash();
     let (old, new) = (kernel("6.1"), kernel("6.12"));

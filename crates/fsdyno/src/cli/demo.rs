@@ -16,7 +16,7 @@ Examples:
   fsdyno demo --quick
 
 The demo runs in the lab, without root. Where the lab cannot run (fsdyno doctor says why), it measures the
-current directory instead; it writes only to a new subdirectory, and removes it.")]
+current directory instead, in a new subdirectory that is removed; the result stays in fsdyno-results.")]
 pub struct Demo {
     /// Fewer files, file systems and trials: about a minute
     #[arg(long)]

@@ -66,7 +66,8 @@ fn if_data_must_be_safe_power_cuts_during_the_same_workload_are_advised() {
         stdout(&output)
     };
     let mail = "--for mail --on server-2026 --time 2h --fs ext4,xfs,zfs";
-    let crash = "fsdyno crash maildir --machine server-2026 --fs ext4 --fs xfs --cuts ";
+    let crash =
+        "fsdyno crash maildir --set ops=2000 --machine server-2026 --fs ext4 --fs xfs --cuts ";
     assert!(advice(mail).contains(crash), "{}", advice(mail));
     assert!(!advice(&format!("{mail} --safety unsafe")).contains("fsdyno crash"));
     assert!(!advice("--for unpack --on server-2026 --fs ext4").contains("fsdyno crash"));
@@ -79,7 +80,8 @@ fn if_data_must_be_safe_power_cuts_during_the_same_workload_are_advised() {
         "fsdyno crash replay --set trace=sh.trace --machine server-2026 --fs ext4 --cuts 50\n";
     assert!(recorded.contains(crash), "{recorded}");
     // The command is one that fsdyno crash accepts.
-    let args = "crash maildir --machine server-2026 --fs ext4 --fs xfs --cuts 50 --dry-run";
+    let args =
+        "crash maildir --set ops=2000 --machine server-2026 --fs ext4 --fs xfs --cuts 50 --dry-run";
     let output = run(folder.path(), args);
     assert!([0, 3].contains(&code(&output)), "{}", stderr(&output));
 }

@@ -56,6 +56,47 @@ fn the_reference_is_the_programs_own_help() {
 }
 
 #[test]
+fn the_options_for_more_work_are_parameters_of_their_workloads() {
+    let more_work = fsdyno_report::validity::more_work::MORE_WORK;
+    // One writes until the file system is full, the other runs what the user wants.
+    let without = ["capacity", "command"];
+    for kind in fsdyno_workload::workloads::ALL {
+        let known = more_work.iter().find(|(name, _)| *name == kind.name);
+        assert_eq!(known.is_none(), without.contains(&kind.name), "{}", kind.name);
+        for parameter in known.iter().flat_map(|(_, parameters)| *parameters) {
+            assert!(
+                kind.params.iter().any(|it| it.name == *parameter),
+                "{} {parameter}",
+                kind.name
+            );
+        }
+    }
+    assert_eq!(more_work.len() + without.len(), fsdyno_workload::workloads::ALL.len());
+}
+
+#[test]
+fn the_example_for_ci_measures_three_operations_with_five_seeds() {
+    let root = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let workflow = std::fs::read_to_string(root.join("examples/ci/fsdyno.yml")).unwrap();
+    let words = workflow.lines().find_map(|line| line.trim().strip_prefix("RUN: ")).unwrap();
+    let readme = std::fs::read_to_string(root.join("examples/ci/README.md")).unwrap();
+    assert!(readme.contains(&format!("fsdyno run {words} --kernel BASE --out base\n")), "{words}");
+    let folder = tempfile::tempdir().unwrap();
+    let output = run(folder.path(), &format!("run {words} --dry-run --format json"));
+    // A host without the lab prints the plan, too.
+    assert!([0, 3].contains(&code(&output)), "{}", stderr(&output));
+    let plan: Value = serde_json::from_str(&stdout(&output)).unwrap();
+    let names: Vec<&str> = plan["cells"][0]["phases"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|phase| phase["name"].as_str().unwrap())
+        .collect();
+    assert_eq!(names, ["create", "stat", "delete"]);
+    assert_eq!(plan["trials"].as_array().unwrap().len(), 5);
+}
+
+#[test]
 fn the_published_schemas_are_those_of_the_program() {
     let nowhere = tempfile::tempdir().unwrap();
     let list = stdout(&run(nowhere.path(), "list schemas --format json"));

@@ -10,6 +10,7 @@ use super::cells::{Cell, Pair, Place, Step};
 use super::{CompareOptions, Side, Unmatched};
 use crate::device;
 use crate::measure::Measure;
+use crate::model::is_named_alike;
 use crate::number::sanitize;
 use crate::pairing::{Matching, Pairing};
 use crate::processor;
@@ -155,7 +156,10 @@ impl Row {
 
     /// `dirops on ext4, create`.
     pub fn title(&self) -> String {
-        format!("{}, {}", self.group(), self.phase)
+        match is_named_alike(&self.cell, &self.phase) {
+            true => self.group(),
+            false => format!("{}, {}", self.group(), self.phase),
+        }
     }
 }
 

@@ -159,7 +159,7 @@ impl Flag {
             Flag::TooShort => {
                 "The phase took under 0.5 s (0.1 s of virtual time in the lab), so start-up cost and timed \
                  background work (journal commits, write-back) distort it. Use more files or more bytes (fsdyno show \
-                 workload NAME), or a longer recording."
+                 workload NAME); for a replay, more copies (--set copies=N) or a longer recording."
             }
             Flag::InstrumentBound => {
                 "fsdyno itself (the modelled disk, its histograms) used more than 3 % of the time. Ignore \
