@@ -118,10 +118,19 @@ pub fn boot() -> &'static str {
     if full() { "--boot cold" } else { "--boot snapshot" }
 }
 
-/// Runs `fsdyno run` to its end in the usual boot mode ([`boot`]), unless the words have another.
+/// Returns the size of file systems of tests that do not test sizes: to make and to check one of 32 GiB, the default, takes
+/// longer than the work of most tests. From 512 MiB on, mke2fs uses the blocks of 4 KiB of a large one. In the long tests
+/// it is the default.
+pub fn size() -> &'static str {
+    if full() { "" } else { "--size 512M" }
+}
+
+/// Runs `fsdyno run` to its end in the usual boot mode ([`boot`]) and with the usual size ([`size`]), unless the words have
+/// others.
 pub fn run(folder: &Path, words: &str) -> std::process::Output {
     let boot = if words.contains("--boot ") { "" } else { boot() };
-    fsdyno(ours(), folder, &format!("run {words} {boot}")).output().unwrap()
+    let size = if words.contains("--size ") { "" } else { size() };
+    fsdyno(ours(), folder, &format!("run {words} {boot} {size}")).output().unwrap()
 }
 
 /// Returns the records of a result folder.

@@ -5,14 +5,15 @@ use std::path::Path;
 
 use serde_json::Value;
 
-use crate::common::lab::{fsdyno, lab, measured, ours, run, skipped, trials};
+use crate::common::lab::{fsdyno, lab, measured, ours, run, size, skipped, trials};
 use crate::common::{code, full, stderr, stdout};
 
 /// The run of a recording; `every_workload_is_verified_in_the_lab_and_bit_identical` counts it.
 pub(crate) const WORDS: &str = "replay --set trace=it.trace --fs ext4";
 
-/// The run of a command, which is recorded and replayed.
-pub(crate) const COMMAND: &str = "command --set 'setup=echo old >old' --set 'command=cp old new; mkdir d; ls' --fs ext4 --out out";
+/// The run of a command, which is recorded and replayed, on a file system of the default size.
+pub(crate) const COMMAND: &str = "command --set 'setup=echo old >old' --set 'command=cp old new; mkdir d; ls' --fs ext4 \
+    --size 32G --out out";
 
 /// Two processes at a time, that share names and wait for one another.
 const SCRIPT: &str = "mkdir a b; \
@@ -43,7 +44,7 @@ fn a_command_in_the_lab_is_recorded_once_on_this_host_and_replayed() {
     let again = run(folder.path(), COMMAND);
     assert_eq!(code(&again), 0, "{}", stderr(&again));
     assert!(stderr(&again).contains("is already recorded"), "{}", stderr(&again));
-    let other = run(folder.path(), "command --set command=ls --fs ext4 --out out");
+    let other = run(folder.path(), "command --set command=ls --fs ext4 --size 32G --out out");
     assert_eq!(code(&other), 2, "{}", stderr(&other));
 }
 
@@ -84,8 +85,9 @@ fn power_cuts_of_a_recording_lose_what_it_synced_without_barriers_only() {
     let cuts = if full() { 100 } else { 5 };
     let more = if full() { "--fs xfs --fs btrfs" } else { "" };
     let words = format!(
-        "crash replay --set trace=it.trace --fs ext4 --fs 'off=ext4 @ barrier=0' {more} --cuts {cuts} --out out \
-         --format json"
+        "crash replay --set trace=it.trace --fs ext4 --fs 'off=ext4 @ barrier=0' {more} --cuts {cuts} {} --out out \
+         --format json",
+        size()
     );
     let output = fsdyno(ours(), folder.path(), &words).output().unwrap();
     assert_eq!(code(&output), 1, "{}", stderr(&output));
