@@ -86,8 +86,8 @@ fn a_killed_and_resumed_run_stores_the_same_bytes_in_the_same_order() {
     }
     let mut dice = stream(1, "resumed");
     // File systems of one kind, so that there is one snapshot to make.
-    let words = "dirops --fs ext4 --fs bare=ext4~-O~^has_journal --disk instant --set files=300 \
-                 --boot snapshot --repeat 2";
+    let words = "dirops --fs ext4 --fs bare=ext4~-O~^has_journal --disk instant --set files=100 \
+                 --size 512M --boot snapshot --repeat 2";
     compare(words, 4, 3, &mut dice);
     if full() {
         let words =
