@@ -7,7 +7,8 @@ use std::path::Path;
 use std::process::{Output, Stdio};
 
 use crate::common::{
-    PROGRAM, can_run_the_lab, code, fsdyno, full, lines, run, stderr, stdout, wait_until,
+    PROGRAM, can_run_the_lab, code, fsdyno, full, lines, link_kernels, run, stderr, stdout,
+    wait_until,
 };
 
 /// A study that needs neither kernel nor QEMU.
@@ -510,6 +511,7 @@ fn numbers_of_study_runs_are_separate_and_missing_files_are_reported() {
 #[test]
 fn a_kernel_or_a_cpu_is_refused_without_a_run_in_the_lab_and_else_noted() {
     let folder = tempfile::tempdir().unwrap();
+    link_kernels(folder.path());
     for (option, rest) in [
         ("--kernel 6.1", "--out results"),
         ("--kernel 6.1", "--dry-run"),
@@ -630,6 +632,7 @@ fn the_study_of_the_docs_is_read_and_dry_run() {
     let own = text.lines().filter(|line| !line.is_empty()).count();
     assert!(own <= 20, "the docs promise 20 lines, and there are {own}");
     let folder = tempfile::tempdir().unwrap();
+    link_kernels(folder.path());
     let output = study(folder.path(), text, "--dry-run");
     // Where the lab's kernel or tools are not here yet, that is said behind what would be run.
     assert!([0, 3].contains(&code(&output)), "{}", stderr(&output));
@@ -648,6 +651,7 @@ fn the_study_of_the_docs_is_read_and_dry_run() {
 #[test]
 fn the_built_in_studies_are_listed_and_shown() {
     let folder = tempfile::tempdir().unwrap();
+    link_kernels(folder.path());
     let smaller = run(folder.path(), "study guenter-2008 --scale 1/10 --dry-run");
     assert!([0, 3].contains(&code(&smaller)), "{}", stderr(&smaller));
     let listed = run(folder.path(), "list studies --format json");
