@@ -99,7 +99,7 @@ fn made(trial: &Value) -> bool {
 #[test]
 fn an_aged_disk_is_bit_identical_from_the_cache_and_newly_made() {
     let Some(lab) = lab_with_snapshots() else { return };
-    let (kinds, size): (&[&str], _) = if full() { (&ALL, "320M") } else { (&["ext4"], "96M") };
+    let (kinds, size): (&[&str], _) = if full() { (&ALL, "320M") } else { (&["ext4"], "128M") };
     let words = format!(
         "dirops --fs {} --set files=50 --size {size} {} --age fill=30%,churn=1,files=4K-128K --age none",
         kinds.join(" --fs "),

@@ -350,8 +350,8 @@ fn all_kinds(folder: &Path, workloads: &[&str], words: &str, repeat: usize) -> V
 #[test]
 fn requests_in_flight_fill_most_of_the_disks_queue_and_no_more() {
     let Some(folder) = lab() else { return };
-    // jfs writes thousands of small blocks all over its maps when files are removed.
-    let words = "tarball --fs jfs --set files=3000 --seed 3 --out out";
+    // jfs writes thousands of small blocks all over its maps when files are removed; those of a large file system.
+    let words = "tarball --fs jfs --set files=3000 --seed 3 --size 32G --out out";
     let output = run(folder.path(), words);
     assert_eq!(code(&output), 0, "{}", stderr(&output));
     let trial = trials(&folder.path().join("out")).remove(0);
@@ -430,7 +430,7 @@ fn a_guest_without_enough_memory_is_a_failed_trial_that_says_why() {
 #[test]
 fn a_trial_that_takes_too_long_by_the_guests_clock_has_failed() {
     let Some(folder) = lab() else { return };
-    let words = "dirops --fs ext4 --set files=200000 --boot snapshot --deadline 1 --out out";
+    let words = "dirops --fs ext4 --set files=200000 --size 32G --boot snapshot --deadline 1 --out out";
     let output = run(folder.path(), words);
     assert_eq!(code(&output), 4, "{}", stderr(&output));
     let trial = trials(&folder.path().join("out")).remove(0);
