@@ -268,7 +268,7 @@ fn missing_sysctls_and_schedulers_fail_by_name_before_the_first_phase() {
 #[test]
 fn another_cpu_takes_other_time_and_the_disk_the_same() {
     let Some(folder) = lab() else { return };
-    let words = "tarball --fs ext4 --set files=300 --cpu";
+    let words = "tarball --fs ext4 --set files=300 --size 32G --cpu";
     // The plain guest of a speed is that of many other tests; make test-full compares a fast one with it, too.
     let usual = good(folder.path(), &format!("{words} 1"));
     // A speed is no processor profile (processor.rs).
@@ -430,7 +430,8 @@ fn a_guest_without_enough_memory_is_a_failed_trial_that_says_why() {
 #[test]
 fn a_trial_that_takes_too_long_by_the_guests_clock_has_failed() {
     let Some(folder) = lab() else { return };
-    let words = "dirops --fs ext4 --set files=200000 --size 32G --boot snapshot --deadline 1 --out out";
+    let words =
+        "dirops --fs ext4 --set files=200000 --size 32G --boot snapshot --deadline 1 --out out";
     let output = run(folder.path(), words);
     assert_eq!(code(&output), 4, "{}", stderr(&output));
     let trial = trials(&folder.path().join("out")).remove(0);

@@ -109,8 +109,8 @@ fn all(words: &str) -> Vec<Value> {
 fn with_a_processor_profile_the_estimated_times_of_functions_are_the_phase_s_cpu_time() {
     // Cold, so that the profiled run repeats the boot, too. It is refused if its measurements are not the first run's to
     // the last bit, so this is also the pair of trials that a processor profile has to repeat.
-    let trials = all("dirops --set files=200 --fs ext4 --cpu epyc-2024 --boot cold");
-    trials.iter().for_each(|trial| crate::processor::is_profiled(trial, 400));
+    let trials = all("dirops --set files=500 --size 1G --fs ext4 --cpu epyc-2024 --boot cold");
+    trials.iter().for_each(|trial| crate::processor::is_profiled(trial, 1000));
 }
 
 /// Asserts that hold for any file system, except that nearly all is attributed.
@@ -135,7 +135,7 @@ fn a_trial_on_a_file_system_without_a_map_is_unattributed_and_its_sums_hold() {
 
 #[test]
 fn a_small_trial_is_explained() {
-    all("dirops --set files=100 --fs ext3 --fs xfs");
+    all("dirops --set files=200 --size 1G --fs ext3 --fs xfs");
 }
 
 #[test]
