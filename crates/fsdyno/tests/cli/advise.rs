@@ -1,6 +1,6 @@
 //! Advice: from flags to commands, and the commands run.
 
-use crate::common::{code, fsdyno, lines, link_kernels, run, stderr, stdout};
+use crate::common::{code, fsdyno, lines, run, stderr, stdout};
 
 #[test]
 fn without_a_terminal_it_says_which_flags_are_missing() {
@@ -39,7 +39,6 @@ fn a_wrong_flag_is_met_by_what_would_be_right() {
 #[test]
 fn advice_for_a_machine_compares_and_searches_and_runs_nothing() {
     let folder = tempfile::tempdir().unwrap();
-    link_kernels(folder.path());
     let advice = |more: &str| {
         let words = format!("advise --for unpack --on laptop-2026 --time 1h {more}");
         let output = run(folder.path(), &words);
@@ -61,7 +60,6 @@ fn advice_for_a_machine_compares_and_searches_and_runs_nothing() {
 #[test]
 fn where_data_must_be_safe_the_power_is_cut_during_the_same_work() {
     let folder = tempfile::tempdir().unwrap();
-    link_kernels(folder.path());
     let advice = |words: &str| {
         let output = run(folder.path(), &format!("advise {words}"));
         assert!([0, 3].contains(&code(&output)), "{}", stderr(&output));

@@ -1,12 +1,11 @@
 //! The search for options: spaces, bad input, and a search on a device of this host.
 
-use crate::common::{can_mount, code, link_kernels, records, run, stderr, stdout};
+use crate::common::{can_mount, code, records, run, stderr, stdout};
 use serde_json::Value;
 
 #[test]
 fn every_space_is_shown_and_its_file_can_be_used() {
     let folder = tempfile::tempdir().unwrap();
-    link_kernels(folder.path());
     for name in ["ext4", "xfs", "btrfs", "f2fs"] {
         let shown = stdout(&run(folder.path(), &format!("show space {name} --format json")));
         let shown: Value = serde_json::from_str(&shown).unwrap();
@@ -25,7 +24,6 @@ fn every_space_is_shown_and_its_file_can_be_used() {
 #[test]
 fn a_safe_search_says_what_it_does_not_try_and_an_unsafe_one_tries_it() {
     let folder = tempfile::tempdir().unwrap();
-    link_kernels(folder.path());
     let dry = |words: &str| {
         stdout(&run(
             folder.path(),
@@ -44,7 +42,6 @@ fn a_safe_search_says_what_it_does_not_try_and_an_unsafe_one_tries_it() {
 #[test]
 fn a_dry_run_says_the_budget_and_what_it_is_enough_for() {
     let folder = tempfile::tempdir().unwrap();
-    link_kernels(folder.path());
     let words = "tune dirops --set files=100 --fs ext4,xfs --budget 30m --dry-run";
     let text = stdout(&run(folder.path(), words));
     assert_eq!(
