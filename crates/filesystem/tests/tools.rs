@@ -125,8 +125,21 @@ impl Image {
         found
     }
 
-    fn bytes(&self) -> Vec<u8> {
-        std::fs::read(&self.device).unwrap()
+    /// Returns all blocks of 64 KiB that are not zeros, with their places, and the end. Most of an image is a hole.
+    fn bytes(&self) -> (Vec<(u64, Vec<u8>)>, u64) {
+        const BLOCK: usize = 64 << 10;
+        let (zeros, mut block) = ([0; BLOCK], [0; BLOCK]);
+        let file = File::open(&self.device).unwrap();
+        let length = file.metadata().unwrap().len();
+        let mut blocks = Vec::new();
+        for at in (0..length).step_by(BLOCK) {
+            let block = &mut block[..(length - at).min(BLOCK as u64) as usize];
+            file.read_exact_at(block, at).unwrap();
+            if *block != zeros[..block.len()] {
+                blocks.push((at, block.to_vec()));
+            }
+        }
+        (blocks, length)
     }
 
     /// Overwrites every 4 KiB block from `from` to `to` that is not all zeros, so that copies which

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::common::{code, plans, run, stderr, stdout};
+use crate::common::{code, link_kernels, plans, run, stderr, stdout};
 
 #[test]
 fn every_machine_is_listed_and_shown_with_its_file_and_plans_a_trial() {
@@ -31,6 +31,7 @@ fn every_machine_is_listed_and_shown_with_its_file_and_plans_a_trial() {
 #[test]
 fn several_machines_are_rows_of_one_table() {
     let folder = tempfile::tempdir().unwrap();
+    link_kernels(folder.path());
     let args = "run dirops tarball --set dirops.files=100 --set tarball.files=100 --fs ext4,xfs \
                  --machine pc-2001 --machine server-2004 --size 1G --dry-run";
     let printed = stdout(&run(folder.path(), args));
@@ -43,6 +44,7 @@ fn several_machines_are_rows_of_one_table() {
 #[test]
 fn a_study_names_its_machine_or_has_the_classic_one() {
     let folder = tempfile::tempdir().unwrap();
+    link_kernels(folder.path());
     let study = |condition: &str| {
         let text = format!(
             "title = \"t\"\nquestion = \"q?\"\nsource = \"s\"\nyear = 2026\nabout = \"a\"\n[[run]]\nname = \"r\"\n\

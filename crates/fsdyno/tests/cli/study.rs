@@ -5,7 +5,7 @@
 use std::path::Path;
 use std::process::Output;
 
-use crate::common::{code, run, stderr, stdout};
+use crate::common::{code, link_kernels, run, stderr, stdout};
 
 /// A study that needs neither kernel nor QEMU.
 pub(crate) const STUDY: &str = r#"
@@ -280,6 +280,7 @@ fn a_dry_run_prints_each_run_at_its_scale_and_changes_nothing() {
 #[test]
 fn a_kernel_or_a_cpu_is_refused_without_a_run_in_the_lab_and_else_noted() {
     let folder = tempfile::tempdir().unwrap();
+    link_kernels(folder.path());
     for (option, rest) in [
         ("--kernel 6.1", "--out results"),
         ("--kernel 6.1", "--dry-run"),
@@ -326,6 +327,7 @@ fn the_study_of_the_docs_is_read_and_dry_run() {
     let lines = text.lines().filter(|line| !line.is_empty()).count();
     assert!(lines <= 20, "the docs promise 20 lines, and there are {lines}");
     let folder = tempfile::tempdir().unwrap();
+    link_kernels(folder.path());
     let output = study(folder.path(), text, "--dry-run");
     // If this host lacks the lab's kernel or tools, that is reported in addition to the plan.
     assert!([0, 3].contains(&code(&output)), "{}", stderr(&output));
@@ -344,6 +346,7 @@ fn the_study_of_the_docs_is_read_and_dry_run() {
 #[test]
 fn the_built_in_studies_are_listed_and_shown() {
     let folder = tempfile::tempdir().unwrap();
+    link_kernels(folder.path());
     let smaller = run(folder.path(), "study guenter-2008 --scale 1/10 --dry-run");
     assert!([0, 3].contains(&code(&smaller)), "{}", stderr(&smaller));
     let listed = run(folder.path(), "list studies --format json");

@@ -118,10 +118,19 @@ pub fn boot() -> &'static str {
     if full() { "--boot cold" } else { "--boot snapshot" }
 }
 
-/// Runs `fsdyno run` to completion in the usual boot mode ([`boot`]), unless the arguments specify another.
+/// Returns the size of file systems in tests that do not test sizes: making and checking one of 32 GiB, the default, takes
+/// longer than the work of most tests. From 512 MiB on, mke2fs uses blocks of 4 KiB, as for a large file system. The long
+/// tests use the default.
+pub fn size() -> &'static str {
+    if full() { "" } else { "--size 512M" }
+}
+
+/// Runs `fsdyno run` to completion in the usual boot mode ([`boot`]) and with the usual size ([`size`]), unless the
+/// arguments specify others.
 pub fn run(folder: &Path, args: &str) -> std::process::Output {
     let boot = if args.contains("--boot ") { "" } else { boot() };
-    fsdyno(ours(), folder, &format!("run {args} {boot}")).output().unwrap()
+    let size = if args.contains("--size ") { "" } else { size() };
+    fsdyno(ours(), folder, &format!("run {args} {boot} {size}")).output().unwrap()
 }
 
 /// Returns the records of a result folder.

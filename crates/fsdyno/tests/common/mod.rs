@@ -28,6 +28,19 @@ set = { files = 30 }
 fs = { indexed = "indexed-ext2" }
 "#;
 
+/// Links the user's kernels, if there are any, into the cache of [`fsdyno`]: without a kernel, each plan for the lab reads
+/// all package lists of the host to find one, which takes longer than the rest of a dry run.
+pub fn link_kernels(folder: &Path) {
+    let cache = folder.join("cache/fsdyno");
+    let of_user = fsdyno_lab::Cache::of_user().unwrap().path().to_path_buf();
+    for part in ["kernels", "vmlinux"] {
+        if of_user.join(part).is_dir() && !cache.join(part).exists() {
+            std::fs::create_dir_all(&cache).unwrap();
+            std::os::unix::fs::symlink(of_user.join(part), cache.join(part)).unwrap();
+        }
+    }
+}
+
 /// Returns a command that runs the program with a cache of its own and without input.
 pub fn fsdyno(folder: &Path) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_fsdyno"));
@@ -171,6 +184,7 @@ pub fn lines(results: &Path) -> usize {
 
 /// Returns the plans of a dry run with these arguments; QEMU or a kernel may be missing here.
 pub fn plans(folder: &Path, args: &str) -> Vec<Value> {
+    link_kernels(folder);
     let output = run(folder, &format!("{args} --dry-run --format json"));
     assert!([0, 3].contains(&code(&output)), "{args}: {}", stderr(&output));
     let value: Value = serde_json::from_str(&stdout(&output)).unwrap_or_default();

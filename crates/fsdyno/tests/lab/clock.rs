@@ -51,7 +51,7 @@ fn stand_in(folder: &Path, qemu: &Path) {
 }
 
 fn run(folder: &Path, preloads: &str) -> Output {
-    let args = format!("run dirops --fs ext4 --set files=100 --out {preloads}");
+    let args = format!("run dirops --fs ext4 --set files=100 --size 512M --out {preloads}");
     let mut command = fsdyno(folder, &args);
     command.env("PRELOADS", preloads).env("FSDYNO_DISTURBED", folder.join("mark"));
     command.output().unwrap()

@@ -66,7 +66,7 @@ fn two_merged_shards_are_bit_identical_to_the_undivided_run() {
         let repeats = if common::full() { "2" } else { "1" };
         let run =
             ["run", "dirops", "--fs", "small=ext4 -I 128", "--fs", "ext2", "--repeat", repeats];
-        let rest = ["--set", "files=300", "--size", "1G", "--seed", "5", "--baseline", "small"];
+        let rest = ["--set", "files=100", "--size", "512M", "--seed", "5", "--baseline", "small"];
         let boot: Vec<&str> = common::lab::boot().split(' ').collect();
         let output = in_lab(folder.path(), &[&run[..], &rest, &boot, more].concat());
         assert_eq!(code(&output), 0, "{}", stderr(&output));

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::sync::Once;
 
-use crate::common::lab::{fsdyno, lab, ours};
+use crate::common::lab::{fsdyno, lab, ours, size};
 use crate::common::{code, full, run, stderr, stdout};
 use serde_json::Value;
 
@@ -85,6 +85,7 @@ fn a_journal_keeps_what_was_acknowledged_on_an_honest_disk_and_not_on_one_that_d
     let Some(folder) = lab() else { return };
     let cuts = if full() { 200 } else { 6 };
     let kinds = if full() { "--fs ext4 --fs xfs --fs btrfs" } else { "--fs ext4" };
+    let kinds = format!("{kinds} {}", size());
     let args = format!("--set protocol=qmail {kinds} --cuts {cuts} --out honest");
     let first = crash(folder.path(), &args);
     for row in rows(&first, 0) {
@@ -100,13 +101,15 @@ fn a_journal_keeps_what_was_acknowledged_on_an_honest_disk_and_not_on_one_that_d
     let other = crash(folder.path(), &args.replace(&format!("--cuts {cuts}"), "--cuts 3"));
     assert_eq!(code(&other), 2, "{}", stderr(&other));
     assert!(stderr(&other).contains("has ext4 from another command"), "{}", stderr(&other));
-    let args =
-        format!("--set protocol=qmail {kinds} --cuts 5 --misbehave drops-flushes --out liar");
+    // Without --out, the results are in a new folder.
+    let args = format!("--set protocol=qmail {kinds} --cuts 5 --misbehave drops-flushes");
     for row in rows(&crash(folder.path(), &args), 1) {
         assert!(sum(&row, VIOLATIONS) > 0, "{}", row["label"]);
     }
     // A finding is stored as a file. That of a recording is repeated in replay.rs.
-    let found = std::fs::read_dir(folder.path().join("liar/findings")).unwrap().flatten();
+    let results = folder.path().join("fsdyno-results").read_dir().unwrap().flatten();
+    let found = results.map(|it| it.path().join("findings")).find(|it| it.is_dir()).unwrap();
+    let found = found.read_dir().unwrap().flatten();
     let of_ext4 = |file: &std::fs::DirEntry| file.file_name().to_string_lossy().starts_with("ext4");
     let found = found.into_iter().find(of_ext4).unwrap();
     if full() {

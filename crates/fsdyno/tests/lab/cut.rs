@@ -19,9 +19,9 @@ use fsdyno_record::trial::trial_id;
 use fsdyno_record::{Bytes, Job};
 use fsdyno_venue::LabVenue;
 
-/// Deliveries of 1,500 messages as qmail makes them: each is fsynced before it is in `new`.
+/// Deliveries of 500 messages as qmail makes them: each is fsynced before it is in `new`.
 fn job(kernel: &str) -> Job {
-    let parameters = ["deliverers=1", "ops=1500", "protocol=qmail"];
+    let parameters = ["deliverers=1", "ops=500", "protocol=qmail"];
     let matrix_request = MatrixRequest {
         deadline: fsdyno_campaign::DEFAULT_DEADLINE,
         workloads: vec!["maildir".into()],
@@ -32,7 +32,7 @@ fn job(kernel: &str) -> Job {
     };
     let lab = LabPlace {
         guest: LabPlan::new("", Bytes(512 << 20)),
-        size: Size::Exactly(Bytes(2 << 30)),
+        size: Size::Exactly(Bytes(512 << 20)),
         ..LabPlace::with_defaults("hdd-7200", kernel)
     };
     let cell = matrix(&matrix_request, &Place::Lab(lab)).unwrap().remove(0);
@@ -110,7 +110,7 @@ fn ext4_recovers_by_its_journal_with_all_fsynced_messages() {
         fsdyno_lab::Cache::of_user().unwrap(),
     );
     let mut now = |progress: &Progress| {
-        progress.stage == Stage::Running && progress.phase == 1 && progress.ops_done > 10_000
+        progress.stage == Stage::Running && progress.phase == 1 && progress.ops_done > 4_000
     };
     let left = venue.cut(&job, &mut now).unwrap();
     assert_eq!(left.progress.stage, Stage::Running, "the cut came too late");

@@ -66,7 +66,8 @@ fn a_guest_without_enough_memory_is_a_failed_trial_with_a_reason() {
 #[test]
 fn a_trial_that_takes_too_long_by_the_guests_clock_has_failed() {
     let Some(folder) = lab() else { return };
-    let words = "dirops --fs ext4 --set files=200000 --boot snapshot --deadline 1 --out out";
+    let words =
+        "dirops --fs ext4 --set files=200000 --size 32G --boot snapshot --deadline 1 --out out";
     let output = run(folder.path(), words);
     assert_eq!(code(&output), 4, "{}", stderr(&output));
     let trial = trials(&folder.path().join("out")).remove(0);
@@ -80,7 +81,7 @@ fn a_full_file_system_fails_with_the_failed_call() {
     let Some(folder) = lab() else { return };
     // The bytes and the inodes fit; a block for each byte does not.
     let words =
-        "dirops --fs 'ext4 -b 4096 -N 10000' --set files=9000 --set size=1 --size 32M --out out";
+        "dirops --fs 'ext4 -b 4096 -N 4000' --set files=3500 --set size=1 --size 12M --out out";
     let output = run(folder.path(), words);
     assert_eq!(code(&output), 4, "{}", stderr(&output));
     let trial = trials(&folder.path().join("out")).remove(0);

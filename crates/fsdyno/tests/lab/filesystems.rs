@@ -14,9 +14,9 @@ use serde_json::Value;
 
 /// The workloads, and the values of their parameters.
 const WORK: [(&str, &str); 3] = [
-    ("postmark", "postmark.number=100 --set postmark.transactions=200"),
-    ("dirops", "dirops.files=300"),
-    ("fdtree", "fdtree.levels=2 --set fdtree.dirs=3 --set fdtree.files=4"),
+    ("postmark", "postmark.number=60 --set postmark.transactions=120"),
+    ("dirops", "dirops.files=100"),
+    ("fdtree", "fdtree.levels=2 --set fdtree.dirs=2 --set fdtree.files=3"),
 ];
 
 fn fsdyno(folder: &Path, args: &str) -> Output {
@@ -37,7 +37,7 @@ fn run(
     let output = lab::run(
         folder,
         &format!(
-            "{} {} --size 1G --jobs 2 {} --out {out}",
+            "{} {} --jobs 2 {} --out {out}",
             names.join(" "),
             values.join(" "),
             specs.join(" ")
@@ -152,7 +152,7 @@ fn invalid_specs_are_refused_before_any_work() {
         ("overlayfs,volatile:ext4 -I 128 @ noatime", 0, "mount: -t overlay -o volatile"),
         ("fuse2fs @ kernel_cache", 0, "mount: fuse2fs {device} {mount} -f -o kernel_cache"),
     ] {
-        let output = lab::run(folder.path(), &format!("maildir --fs '{spec}' --dry-run"));
+        let output = fsdyno(folder.path(), &format!("run maildir --fs '{spec}' --dry-run"));
         let text = format!("{}{}", stdout(&output), stderr(&output));
         assert_eq!(code(&output), exit, "{spec}: {text}");
         assert!(text.contains(expected), "{spec}: {text}");

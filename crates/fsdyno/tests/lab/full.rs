@@ -7,7 +7,7 @@ use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
 use crate::common::lab::boot;
-use crate::common::{PROGRAM, code, stderr, stdout};
+use crate::common::{PROGRAM, code, full, stderr, stdout};
 use fsdyno_lab::Cache;
 use serde_json::Value;
 
@@ -39,18 +39,19 @@ fn trials(folder: &Path) -> Vec<Value> {
 #[test]
 fn a_file_system_is_filled_to_enospc_verified_and_checked_clean() {
     let Some(folder) = lab() else { return };
+    let kinds = if full() { "--fs ext2 --fs ext4" } else { "--fs ext4" };
     let args = format!(
-        "run capacity --size 16M --disk instant --fs ext2 --fs ext4 --set size=2000-9000 {} --out out",
+        "run capacity --size 8M --disk instant {kinds} --set size=2000-9000 {} --out out",
         boot()
     );
     let output = fsdyno(folder.path(), &args);
     assert_eq!(code(&output), 0, "{}", stderr(&output));
-    assert!(stdout(&output).contains("full, ext2: "), "{}", stdout(&output));
+    assert!(stdout(&output).contains("full, ext4: "), "{}", stdout(&output));
     for trial in trials(folder.path()) {
         let capacity = &trial["measured"]["capacity"];
         let value_of = |what: &str| capacity[what].as_u64().unwrap();
         let (files, taken) = (value_of("files"), value_of("free_empty") - value_of("free_full"));
-        assert!(files > 1000 && value_of("data") > files * 2000, "{capacity}");
+        assert!(files > 500 && value_of("data") > files * 2000, "{capacity}");
         assert!(taken > value_of("data") && value_of("free_full") < 1 << 20, "{capacity}");
         assert_eq!(
             value_of("inodes_empty") - value_of("inodes_full"),
@@ -69,10 +70,13 @@ fn a_file_system_is_filled_to_enospc_verified_and_checked_clean() {
 #[test]
 fn the_large_file_of_bonnie_runs_on_the_device_itself_and_is_verified() {
     let Some(folder) = lab() else { return };
+    // The boot is cold, because no other test has a guest for devices without a file system. trials.rs has bonnie's file
+    // on ext4.
+    let size: u64 = if full() { 16 } else { 8 };
     let args = format!(
-        "run bonnie --fs raw --fs ext2 --size 1G --set file-size=16M --set char=64K --set seeks=50 --set files=0 \
-         --set gap=remount {} --out out",
-        boot()
+        "run bonnie --fs raw {} --size 1G --set file-size={size}M --set char=64K --set seeks=50 --set files=0 \
+         --set gap=remount --out out",
+        if full() { "--fs ext2" } else { "" }
     );
     let output = fsdyno(folder.path(), &args);
     assert_eq!(code(&output), 0, "{}", stderr(&output));
@@ -80,7 +84,7 @@ fn the_large_file_of_bonnie_runs_on_the_device_itself_and_is_verified() {
     let raw = trials.iter().find(|trial| trial["plan"]["label"] == "raw").unwrap();
     assert_eq!(raw["measured"]["verify"]["problems"], 0);
     assert!(
-        raw["measured"]["verify"]["bytes"].as_u64().unwrap() >= 16 << 20,
+        raw["measured"]["verify"]["bytes"].as_u64().unwrap() >= size << 20,
         "{}",
         raw["measured"]["verify"]
     );
@@ -89,7 +93,7 @@ fn the_large_file_of_bonnie_runs_on_the_device_itself_and_is_verified() {
     let written: u64 =
         phases.iter().map(|phase| phase["device"]["bytes_written"].as_u64().unwrap()).sum();
     // The pass in blocks and the rewrite each write the whole file.
-    assert!(written >= 2 * (16 << 20), "{written} bytes reached the disk");
+    assert!(written >= 2 * (size << 20), "{written} bytes reached the disk");
 }
 
 #[test]

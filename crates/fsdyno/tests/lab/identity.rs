@@ -10,7 +10,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use crate::common::lab::{agent, boot, fsdyno, lab, measured, ours, skipped, trials};
+use crate::common::lab::{agent, boot, fsdyno, lab, measured, ours, size, skipped, trials};
 use crate::common::{code, full, stderr, stdout};
 use fsdyno_record::canonical::sha256_hex;
 
@@ -65,7 +65,9 @@ fn the_agent_is_built_from_what_runs_in_a_guest_and_nothing_else() {
 
 /// Runs one small trial and returns its record; `out` names the result folder.
 fn trial(program: &Path, folder: &Path, out: &str) -> serde_json::Value {
-    let args = "run dirops --fs ext4 --size 2G --set files=300 --seed 7 --cpu epyc-2024";
+    // The long tests have a processor profile, whose model is in the main program; the others use a guest of other tests.
+    let cpu = if full() { "--cpu epyc-2024" } else { "" };
+    let args = format!("run dirops --fs ext4 --set files=100 --seed 7 {cpu} {}", size());
     let mut command = fsdyno(program, folder, &format!("{args} {} --out {out}", boot()));
     let output = command.env_remove("FSDYNO_AGENT").output().unwrap();
     assert_eq!(code(&output), 0, "{}", stderr(&output));

@@ -98,7 +98,7 @@ fn made(trial: &Value) -> bool {
 #[test]
 fn an_aged_disk_is_bit_identical_from_the_cache_and_newly_made() {
     let Some(lab) = lab_with_snapshots() else { return };
-    let (kinds, size): (&[&str], _) = if full() { (&ALL, "320M") } else { (&["ext4"], "160M") };
+    let (kinds, size): (&[&str], _) = if full() { (&ALL, "320M") } else { (&["ext4"], "128M") };
     let args = format!(
         "dirops --fs {} --set files=50 --size {size} {} --age fill=30%,churn=1,files=4K-128K --age none",
         kinds.join(" --fs "),
@@ -275,7 +275,7 @@ fn a_run_that_is_killed_repeatedly_stores_the_records_of_an_uninterrupted_one() 
     let (repeats, kills): (usize, &[u64]) =
         if full() { (2, &[700, 3000, 2600, 4100]) } else { (1, &[400, 1600, 1300]) };
     let args = format!(
-        "dirops --fs ext4 --set files=300 --size 128M --age none --age fill=30%,churn=0,files=64K \
+        "dirops --fs ext4 --set files=300 --size 64M --age none --age fill=30%,churn=0,files=64K \
          --repeat {repeats} {}",
         boot()
     );

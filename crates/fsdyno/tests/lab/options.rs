@@ -89,7 +89,7 @@ fn options_have_the_effect_that_is_read_back() {
     let Some(folder) = lab() else { return };
     // The other rows of CI are in the test of newer file systems (filesystems.rs).
     let rows = runnable(ROWS.iter().filter(|row| row.ci && (full() || row.is_classical())));
-    let trials = ran(folder.path(), &rows, "dirops --set files=100", "out");
+    let trials = ran(folder.path(), &rows, "dirops --set files=30", "out");
     let mut problems = Vec::new();
     for row in rows {
         assert_eq!(of_row(row, &trials).count(), 1, "{}", row.spec);

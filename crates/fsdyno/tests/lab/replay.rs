@@ -5,15 +5,16 @@ use std::path::Path;
 
 use serde_json::Value;
 
-use crate::common::lab::{fsdyno, lab, measured, ours, run, skipped, trials};
+use crate::common::lab::{fsdyno, lab, measured, ours, run, size, skipped, trials};
 use crate::common::{code, full, stderr, stdout};
 
 /// Arguments of a run that replays a recording; `every_workload_is_verified_in_the_lab_and_bit_identical` checks that
 /// it covers this workload.
 pub(crate) const REPLAY_ARGS: &str = "replay --set trace=it.trace --fs ext4";
 
-/// Arguments of a run that records a command and replays it.
-pub(crate) const COMMAND_ARGS: &str = "command --set 'setup=echo old >old' --set 'command=cp old new; mkdir d; ls' --fs ext4 --out out";
+/// Arguments of a run that records a command and replays it, on a file system of the default size.
+pub(crate) const COMMAND_ARGS: &str = "command --set 'setup=echo old >old' --set 'command=cp old new; mkdir d; ls' --fs ext4 \
+    --size 32G --out out";
 
 /// A script of two concurrent processes that share names and wait for each other.
 const SCRIPT: &str = "mkdir a b; \
@@ -44,7 +45,7 @@ fn a_command_in_the_lab_is_recorded_once_on_this_host_and_replayed() {
     let again = run(folder.path(), COMMAND_ARGS);
     assert_eq!(code(&again), 0, "{}", stderr(&again));
     assert!(stderr(&again).contains("is already recorded"), "{}", stderr(&again));
-    let other = run(folder.path(), "command --set command=ls --fs ext4 --out out");
+    let other = run(folder.path(), "command --set command=ls --fs ext4 --size 32G --out out");
     assert_eq!(code(&other), 2, "{}", stderr(&other));
 }
 
@@ -85,8 +86,9 @@ fn power_cuts_during_a_replay_lose_synced_data_only_without_barriers() {
     let cuts = if full() { 100 } else { 5 };
     let more = if full() { "--fs xfs --fs btrfs" } else { "" };
     let args = format!(
-        "crash replay --set trace=it.trace --fs ext4 --fs 'off=ext4 @ barrier=0' {more} --cuts {cuts} --out out \
-         --format json"
+        "crash replay --set trace=it.trace --fs ext4 --fs 'off=ext4 @ barrier=0' {more} --cuts {cuts} {} --out out \
+         --format json",
+        size()
     );
     let output = fsdyno(ours(), folder.path(), &args).output().unwrap();
     assert_eq!(code(&output), 1, "{}", stderr(&output));

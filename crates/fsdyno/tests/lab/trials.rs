@@ -59,13 +59,14 @@ fn agrees(phase: &Value, whole: &Value) {
 fn trials_are_bit_identical_on_a_busy_machine_and_with_a_request_log() {
     let Some(folder) = lab() else { return };
     let (work, count) = if full() {
-        ("dirops tarball --fs xfs --set dirops.files=1000 --set dirops.stat=yes", 6)
+        (
+            "dirops tarball --fs xfs --set dirops.files=1000 --set dirops.stat=yes --set tarball.files=400",
+            6,
+        )
     } else {
-        ("tarball", 2)
+        ("tarball --set tarball.files=200", 2)
     };
-    let words = format!(
-        "{work} --fs ext4 --fs btrfs --disk hdd-7200 --set tarball.files=400 --seed 7 --boot cold"
-    );
+    let words = format!("{work} --fs ext4 --fs btrfs --disk hdd-7200 --seed 7 --boot cold");
     let quiet = run(folder.path(), &format!("{words} --out quiet"));
     assert_eq!(code(&quiet), 0, "{}", stderr(&quiet));
 
@@ -123,18 +124,18 @@ fn has_all_requests(folder: &Path, trial: &Value) {
 /// threads can share.
 const WORKLOADS: [&str; 3] = [
     "tarball source-tree maildir-read fdtree bonnie postmark capacity everyday bigfile \
-     --set capacity.most=200 --set everyday.documents=20 --set everyday.songs=2 --set everyday.films=0 \
+     --set capacity.most=200 --set everyday.documents=10 --set everyday.songs=1 --set everyday.films=0 \
      --set everyday.zeros=50 --set bigfile.size=8M --set bigfile.preallocate=yes --set bigfile.reads=100 \
-     --set bigfile.writes=100 --set tarball.files=500 --set source-tree.files=60 --set source-tree.directories=8 \
+     --set bigfile.writes=100 --set tarball.files=200 --set source-tree.files=30 --set source-tree.directories=5 \
      --set maildir-read.reads=300 --set maildir-read.read-store=100 \
      --set fdtree.levels=2 --set fdtree.dirs=4 --set fdtree.files=5 \
      --set bonnie.file-size=4M --set bonnie.char=4K --set bonnie.seeks=200 --set bonnie.files=1 \
-     --set postmark.number=200 --set postmark.transactions=400",
-    "maildir tenant --set tenant.files=50 --set tenant.rounds=20 --set tenant.stream=24M \
-     --set maildir.deliverers=4 --set maildir.ops=200 --set maildir.protocol=postfix",
-    "dirops many-files churn calls --threads 3 --set calls.files=150 \
-     --set dirops.files=900 --set many-files.widths=4/5 --set many-files.files=10 \
-     --set churn.files=300 --set churn.seconds=1",
+     --set postmark.number=100 --set postmark.transactions=200",
+    "maildir tenant --set tenant.files=20 --set tenant.rounds=10 --set tenant.stream=8M \
+     --set maildir.deliverers=4 --set maildir.ops=80 --set maildir.protocol=postfix",
+    "dirops many-files churn calls --threads 3 --set calls.files=60 \
+     --set dirops.files=300 --set many-files.widths=4/5 --set many-files.files=10 \
+     --set churn.files=100 --set churn.seconds=1 --set churn.rate=3000",
 ];
 
 #[test]
@@ -230,7 +231,7 @@ fn missing_sysctls_and_schedulers_fail_by_name_before_the_first_phase() {
 #[test]
 fn another_cpu_changes_the_cpu_time_and_not_the_disk_time() {
     let Some(folder) = lab() else { return };
-    let words = "tarball --fs ext4 --set files=300 --cpu";
+    let words = "tarball --fs ext4 --set files=300 --size 32G --cpu";
     // Many other tests have a guest of speed 1; make test-full also compares a fast one with it.
     let plain = good(folder.path(), &format!("{words} 1"));
     // A speed is not a processor profile (processor.rs).
@@ -274,7 +275,7 @@ fn every_scheduler_is_in_effect_and_two_that_reorder_are_bit_identical() {
 fn every_file_system_is_made_filled_verified_and_checked_clean() {
     let Some(folder) = lab() else { return };
     // The test at full size has both workloads.
-    for trial in all_kinds(folder.path(), &["tarball"], "--set tarball.files=300 --size 1G", 1) {
+    for trial in all_kinds(folder.path(), &["tarball"], "--set tarball.files=300", 1) {
         assert_eq!(trial["measured"]["verify"]["files"], 300, "{trial}");
     }
 }
@@ -312,8 +313,8 @@ fn all_kinds(folder: &Path, workloads: &[&str], words: &str, repeat: usize) -> V
 #[test]
 fn requests_in_flight_fill_most_of_the_disks_queue_and_no_more() {
     let Some(folder) = lab() else { return };
-    // jfs writes thousands of small blocks all over its maps when files are removed.
-    let words = "tarball --fs jfs --set files=3000 --seed 3 --out out";
+    // jfs writes thousands of small blocks all over its maps when files are removed; those of a large file system.
+    let words = "tarball --fs jfs --set files=3000 --seed 3 --size 32G --out out";
     let output = run(folder.path(), words);
     assert_eq!(code(&output), 0, "{}", stderr(&output));
     let trial = trials(&folder.path().join("out")).remove(0);
@@ -327,7 +328,7 @@ fn requests_in_flight_fill_most_of_the_disks_queue_and_no_more() {
 #[test]
 fn a_solid_state_drive_is_trimmed_if_the_mount_requests_it_and_is_bit_identical() {
     let Some(folder) = lab() else { return };
-    let words = "tarball --fs plain=ext4 --fs 'trimmed=ext4 @ discard' --disk ssd-sata --boot snapshot --set files=500";
+    let words = "tarball --fs plain=ext4 --fs 'trimmed=ext4 @ discard' --disk ssd-sata --boot snapshot --set files=200";
     for out in ["once", "again"] {
         let output = run(folder.path(), &format!("{words} --out {out}"));
         assert_eq!(code(&output), 0, "{}", stderr(&output));
