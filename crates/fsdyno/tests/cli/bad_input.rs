@@ -33,8 +33,8 @@ pub(crate) const CASES: &[(&str, i32, &str)] = &[
     ("run tarball --set archive=a-file --set files=5", 2, "files=5 is for a generated archive"),
     ("run dirops --set fils=5", 2, "did you mean 'files'?"),
     ("run dirops --set files=many", 2, "files=many is invalid"),
-    ("run dirops --set files=many", 2, "write digits, such as 20000, 20k, 1.5M or 1_000_000"),
-    ("run dirops --set files=1e6", 2, "write digits, such as 20000, 20k, 1.5M or 1_000_000"),
+    ("run dirops --set files=many", 2, "write one such as 20000, 20k, 1.5M or 1_000_000"),
+    ("run dirops --set files=1e6", 2, "write one such as 20000, 20k, 1.5M or 1_000_000"),
     ("run dirops --set files=1G", 2, "files takes a whole number from 1 to 100,000,000"),
     ("run tarball --threads 4", 2, "leave it at 1, or use one of: dirops, many-files, "),
     ("run dirops --issuer io_uring:32", 2, "the lab does not run io_uring yet; add --on DIRECTORY"),
@@ -53,7 +53,7 @@ pub(crate) const CASES: &[(&str, i32, &str)] = &[
     ("run dirops --sysctl dirty", 2, "vm.dirty_ratio=10"),
     ("run dirops --sysctl vm.foo=1 --dry-run", 2, "no kernel has a sysctl 'vm.foo'"),
     ("run dirops --kernel 6.12..6.1 --dry-run", 2, "the older series comes first"),
-    ("run dirops --kernel six..7.3 --dry-run", 2, "'six' is not a series of kernels"),
+    ("run dirops --kernel six..7.3 --dry-run", 2, "'six' is not a kernel series"),
     ("study guenter-2008 --kernel 7.3..5.10 --dry-run", 2, "the range 7.3..5.10 is empty"),
     ("list disks --available", 2, "--available is for 'fsdyno list kernels'"),
     ("run dirops --sysctl vm.dirty_rato=1", 2, "did you mean 'dirty_ratio'?"),
@@ -169,10 +169,10 @@ fn every_mistake_gets_a_one_line_message_and_its_exit_code_and_leaves_no_file() 
 /// Invalid numbers, each with a part of clap's multi-line message.
 const NUMBERS: &[(&str, &str)] = &[
     ("run dirops --repeat 0", "expected a whole number from 1 to 10,000"),
-    ("run dirops --repeat -1", "'-1' is not a number: write digits"),
-    ("run dirops --repeat abc", "'abc' is not a number: write digits, such as 20000, 20k"),
+    ("run dirops --repeat -1", "'-1' is not a whole number: write one"),
+    ("run dirops --repeat abc", "'abc' is not a whole number: write one such as 20000, 20k"),
     ("run dirops --threads 0", "expected a whole number from 1 to 512"),
-    ("run dirops --threads abc", "'abc' is not a number: write digits"),
+    ("run dirops --threads abc", "'abc' is not a whole number: write one"),
     ("run dirops --jobs 1k", "expected a whole number from 1 to 512"),
     ("run dirops --seed 1.5", "'1.5' is not a number"),
     ("run dirops --width 0", "expected a percentage from 0.0001% to 100%"),
@@ -184,7 +184,7 @@ const NUMBERS: &[(&str, &str)] = &[
 ];
 
 #[test]
-fn a_wrong_number_gets_the_same_message_from_every_command() {
+fn an_invalid_number_gets_the_same_message_from_every_command() {
     let folder = tempfile::tempdir().unwrap();
     for (words, part) in NUMBERS {
         let output = run(folder.path(), words);

@@ -45,7 +45,7 @@ fn a_study_run_in_parts_equals_one_run_at_once_and_finished_parts_are_only_repor
         assert_eq!(trials(&whole), trials(&parts), "{study_run}");
     }
     let again = study(path, STUDY, "--out whole --format json");
-    assert!(stderr(&again).contains("6 of 6 trials are stored already"), "{}", stderr(&again));
+    assert!(stderr(&again).contains("6 of 6 trials already stored"), "{}", stderr(&again));
     assert_eq!(stdout(&again), stdout(&whole));
     let shown = run(path, "report whole --format json");
     assert_eq!(code(&shown), 0, "{}", stderr(&shown));
