@@ -87,8 +87,9 @@ impl Protocol for Smb {
 
     /// Closes files at once, and so its connection at umount(2): the next observer finds nothing of this one. Asks the
     /// server for each stat(2): the client shows one link for a file that it has listed or opened, until it asks again.
+    /// `actimeo=0` would be ignored after an `actimeo` of the spec.
     fn observer_options(&self) -> &'static str {
-        "closetimeo=0,actimeo=0"
+        "closetimeo=0,acregmax=0,acdirmax=0"
     }
 }
 
