@@ -1,12 +1,13 @@
 //! `fsdyno compare`: compares two stored results cell by cell, or results by the values of an axis, with verdicts
 //! and an exit code.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 
 use fsdyno_axes::Axis;
 use fsdyno_campaign::about::find;
 use fsdyno_campaign::results::load;
-use fsdyno_campaign::{explain, stop, without_superseded};
+use fsdyno_campaign::{drop_superseded, explain, stop};
 use fsdyno_record::Trial;
 use fsdyno_record::shell::quote;
 use fsdyno_report::compare::{self, Bisect, CompareOptions, Compared};
@@ -99,16 +100,37 @@ fn compared_by(
     axis: &'static Axis,
     options: CompareOptions,
 ) -> Result<Compared, Failure> {
-    let mut trials = load_trials(&find(&args.base)?)?;
+    let base = find(&args.base)?;
+    let mut trials = load_trials(&base)?;
     if let Some(new) = &args.new {
-        trials.extend(load_trials(&find(new)?)?);
-        trials = without_superseded(&trials);
+        let new = find(new)?;
+        if base.canonicalize().is_ok_and(|base| new.canonicalize().is_ok_and(|new| new == base)) {
+            return Err(Failure::invalid_use(format!(
+                "BASE and NEW are the same result; to compare the trials within it: fsdyno compare {} --by {}",
+                quote(&args.base.to_string_lossy()),
+                axis.key
+            )));
+        }
+        add_trials(&mut trials, load_trials(&new)?);
     }
     let mut compared = compare::compare_by(&trials, axis, options)?;
     if let Some(count) = args.explain {
         explain::steps(&mut compared, &trials, axis, count as usize, &stop::flag()?)?;
     }
     Ok(compared)
+}
+
+/// Adds the trials of another result, without copies of trials that are in both.
+fn add_trials(trials: &mut Vec<Trial>, new: Vec<Trial>) {
+    let ends = [trials.len(), trials.len() + new.len()];
+    trials.extend(new);
+    drop_superseded(trials, &ends);
+    let mut known = BTreeSet::new();
+    // Copies of a trial in the lab count once anyway.
+    let counts: Vec<bool> =
+        trials.iter().map(|it| it.is_bit_identical() || known.insert(it.identity())).collect();
+    let mut counts = counts.into_iter();
+    trials.retain(|_| counts.next().unwrap_or(true));
 }
 
 /// Loads the trials of a result, or of all runs of a study.
