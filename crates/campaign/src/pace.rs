@@ -113,9 +113,10 @@ impl Pace {
 
     /// Returns the seconds that a trial would have taken on an idle machine, and the part that is computation. A guest
     /// of the lab waits for nothing but processors, so that its processor time says it whatever else ran; the rest of
-    /// the trial was slowed down alike. Of any other trial, the wait for a processor is estimated from the load.
+    /// the trial was slowed down alike. Of any other trial, the wait for a processor is estimated from the load, if its
+    /// processor time is known.
     fn quiet(&mut self, times: &Times) -> (f64, f64) {
-        let Some(cpu) = times.cpu else { return (times.took / times.stretch, 1.0) };
+        let Some(cpu) = times.cpu else { return (times.took, 1.0) };
         if !times.computes {
             let waits = cpu * (times.stretch - 1.0);
             let quiet = (times.took - waits).max(cpu).min(times.took);
@@ -270,6 +271,10 @@ mod tests {
         // A trial that the load did not delay took no less than it did.
         pace.add(&Times { cpu: Some(9.0), stretch: 3.0, ..plain(2.0, 8.0) }, 100.0);
         assert!(pace.seconds(100.0, 1.0) >= 9.5 - 1e-9, "{pace:?}");
+        // Of a trial without a known processor time, all of the time may be its own.
+        let mut pace = Pace::default();
+        pace.add(&Times { stretch: 3.0, ..plain(2.0, 8.0) }, 100.0);
+        assert!((pace.seconds(100.0, 1.0) - 10.0).abs() < 1e-9, "{pace:?}");
     }
 
     #[test]

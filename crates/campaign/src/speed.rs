@@ -64,11 +64,12 @@ impl Speeds {
         text.and_then(|text| serde_json::from_str(&text).ok()).unwrap_or_default()
     }
 
-    /// Adds trials and stores the paces; ignores a failure to store them.
-    pub fn learn<'t>(trials: impl Iterator<Item = &'t Trial>) {
+    /// Adds trials that have just ended, `jobs` of which ran at the same time, and stores the paces; ignores a failure
+    /// to store them.
+    pub fn learn<'t>(trials: impl Iterator<Item = &'t Trial>, jobs: usize) {
         let mut speeds = Speeds::load();
         let before = speeds.clone();
-        let stretch = Load::past_stretch();
+        let stretch = Load::measured().stretch(jobs);
         trials.for_each(|trial| speeds.add(trial, stretch));
         if speeds == before {
             return;
