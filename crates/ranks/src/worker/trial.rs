@@ -109,7 +109,11 @@ impl Trial {
             ToRank::Verify { phase, trees, settle } => {
                 let seen: Result<Vec<Seen>, Trouble> =
                     trees.iter().map(|tree| self.verify(phase, tree, settle, link)).collect();
-                Ok(FromRank::Verified { seen: seen? })
+                let seen = seen?;
+                if phase.is_none() {
+                    self.read_tree_once(link)?;
+                }
+                Ok(FromRank::Verified { seen })
             }
             _ => Err(Trouble::plain("rank 0 gave an order that a trial does not have")),
         }
