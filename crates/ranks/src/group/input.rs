@@ -151,6 +151,7 @@ mod tests {
     }
 
     /// Gives an input file to workers, threads of this process: `file` is what they find in /proc, `sent` what rank 0 sends.
+    /// Before, each worker gets a part that it no longer waits for.
     fn give(file: &[u8], sent: Vec<u8>, sha256: &str) -> Result<(), GroupError> {
         let (secret, listener) =
             (Secret::draw().unwrap(), TcpListener::bind("127.0.0.1:0").unwrap());
@@ -173,7 +174,12 @@ mod tests {
         let mut found: File = tempfile::tempfile().unwrap();
         found.write_all(file).unwrap();
         let input = TrialInput { sha256, input: Input::new(sent), file: &found };
-        let given = group.state.lock().unwrap().give_input(&input, &mut |_| true);
+        let mut state = group.state.lock().unwrap();
+        for peer in &state.peers {
+            peer.wire.send_with_bytes(&ToRank::Chunk { from: 0, length: 5 }, b"stale").unwrap();
+        }
+        let given = state.give_input(&input, &mut |_| true);
+        drop(state);
         drop(group);
         workers.into_iter().for_each(|worker| worker.join().unwrap());
         given

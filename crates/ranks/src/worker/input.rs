@@ -75,6 +75,7 @@ fn received(offer: &Offer, link: &Link) -> Result<HeldInput, Trouble> {
     };
     let mut file = tempfile::tempfile().map_err(no_room)?;
     room_for(offer.bytes, &file, &folder).map_err(Trouble::plain)?;
+    link.discard_parts();
     let mut length = 0;
     while length < offer.bytes {
         let bytes = link.fetch(length)?;

@@ -170,6 +170,11 @@ impl Link {
         self.state.lock().stopped
     }
 
+    /// Discards the parts that were requested of an earlier input file. Rank 0 has sent them before it offered this one.
+    pub(super) fn discard_parts(&self) {
+        self.parts.try_iter().for_each(drop);
+    }
+
     /// Requests the part of an input file that begins at byte `from`.
     ///
     /// # Errors
