@@ -283,7 +283,7 @@ fn beat(state: &State) {
         std::thread::sleep(BEAT);
         let progress = state.lock().progress.clone();
         let ops = progress.as_ref().map_or(0, |progress| progress.done());
-        // A pause that the workload requires is progress.
+        // A pause of all threads that the workload requires is progress.
         if progress.is_some_and(|progress| progress.is_pausing()) {
             state.read.fetch_add(1, Ordering::Relaxed);
         }
