@@ -24,8 +24,7 @@ impl Load {
         *NOW.get_or_init(Load::measured)
     }
 
-    /// Measures the load of this host, in 50 ms. After trials it is what ran beside them: their own processes have
-    /// ended.
+    /// Measures the load of this host, in 50 ms. After trials it is that of the other processes: their own have ended.
     pub fn measured() -> Load {
         let processors = std::thread::available_parallelism().map_or(1, usize::from) as f64;
         let samples = (0..SAMPLES).filter_map(|_| {
