@@ -75,7 +75,7 @@ mod tests {
             ..MatrixRequest::default()
         };
         let mut lab = LabPlace::with_defaults("hdd-7200", "6.13.0-amd64");
-        lab.boot = BootPlan::Snapshot;
+        lab.guest.boot = BootPlan::Snapshot;
         let cells = matrix(&request, &Place::Lab(lab)).unwrap();
         assert_eq!(cells.len(), 8);
         let keys = ["ext4", "f2fs"].map(String::from).into();
