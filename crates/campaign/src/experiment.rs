@@ -242,7 +242,7 @@ impl Experiment {
         }
         let before = store.trials().len();
         let summary = run_shown((schedule, cells), venue, store, session, jobs);
-        Speeds::learn(store.trials().iter().skip(before));
+        Speeds::learn(store.trials().iter().skip(before), jobs.min(todo.len()));
         Ok(summary?)
     }
 

@@ -18,37 +18,37 @@ pub struct Load {
 }
 
 impl Load {
-    /// Returns the load of this host, which each process measures once, before its first trial, in 50 ms. Only load
-    /// that is present both now and in the mean of the last minute counts: that mean alone would include work that has
-    /// ended, and a sample alone could include a short burst.
+    /// Returns the load of this host before its first trial, which each process measures once.
     pub fn now() -> Load {
         static NOW: OnceLock<Load> = OnceLock::new();
-        *NOW.get_or_init(|| {
-            let processors = std::thread::available_parallelism().map_or(1, usize::from) as f64;
-            let samples = (0..SAMPLES).filter_map(|_| {
-                std::thread::sleep(BETWEEN);
-                runnable(&fs::read_to_string("/proc/stat").ok()?)
-            });
-            let samples: Vec<f64> = samples.collect();
-            // One of the processes is this one.
-            let now = samples.iter().map(|it| (it - 1.0).max(0.0)).sum::<f64>()
-                / samples.len().max(1) as f64;
-            let minute = fs::read_to_string("/proc/loadavg").ok().and_then(|it| of_minute(&it));
-            Load { others: minute.unwrap_or(0.0).min(now), processors }
-        })
+        *NOW.get_or_init(Load::measured)
     }
 
-    /// Returns the factor by which the computations of the last minute, including those of this process, took longer
-    /// than on an idle host.
-    pub fn past_stretch() -> f64 {
+    /// Measures the load of this host, in 50 ms. After trials it is that of the other processes: their own have ended.
+    pub fn measured() -> Load {
+        let processors = std::thread::available_parallelism().map_or(1, usize::from) as f64;
+        let samples = (0..SAMPLES).filter_map(|_| {
+            std::thread::sleep(BETWEEN);
+            runnable(&fs::read_to_string("/proc/stat").ok()?)
+        });
+        let samples: Vec<f64> = samples.collect();
         let minute = fs::read_to_string("/proc/loadavg").ok().and_then(|it| of_minute(&it));
-        (minute.unwrap_or(0.0) / Load::now().processors).max(1.0)
+        Load { others: others(&samples, minute.unwrap_or(0.0)), processors }
     }
 
     /// Returns the factor by which a computation takes longer than on an idle host, if `jobs` run at the same time.
     pub fn stretch(&self, jobs: usize) -> f64 {
         ((self.others + jobs.max(1) as f64) / self.processors).max(1.0)
     }
+}
+
+/// Returns the mean number of other processes. Only load that is present both now and in the mean of the last minute
+/// counts: that mean alone would include work that has ended, such as trials, and processes that wait for a disk, and
+/// samples alone could include a short burst.
+fn others(samples: &[f64], minute: f64) -> f64 {
+    // One of the processes is this one.
+    let now = samples.iter().map(|it| (it - 1.0).max(0.0)).sum::<f64>();
+    minute.min(now / samples.len().max(1) as f64)
 }
 
 /// Returns the number of processes that run or wait for a processor, from `/proc/stat`.
@@ -70,6 +70,13 @@ mod tests {
         let stretch = |others, jobs| Load { others, processors: 2.0 }.stretch(jobs);
         assert_eq!([stretch(0.0, 1), stretch(1.0, 1), stretch(0.0, 2)], [1.0; 3]);
         assert_eq!([stretch(0.0, 4), stretch(5.0, 1), stretch(2.0, 2)], [2.0, 3.0, 2.0]);
+    }
+
+    #[test]
+    fn work_that_has_ended_and_waits_for_a_disk_are_no_load() {
+        assert_eq!(others(&[1.0, 1.0], 8.0), 0.0);
+        assert_eq!([others(&[3.0, 4.0], 8.0), others(&[3.0, 4.0], 1.0)], [2.5, 1.0]);
+        assert_eq!(others(&[], 8.0), 0.0);
     }
 
     #[test]

@@ -27,7 +27,7 @@ pub(crate) struct Times {
     pub fixed: f64,
     /// The processor time of the known part.
     pub cpu: Option<f64>,
-    /// True for a trial in the exact lab, which computes all the time.
+    /// True for a trial or a boot in the exact lab, which computes all the time.
     pub computes: bool,
     /// The factor by which other processes slowed down computations at that time.
     pub stretch: f64,
@@ -134,9 +134,12 @@ impl Pace {
     /// Returns the seconds that a trial would have taken on an idle machine, and the part that is computation. A guest
     /// of the lab waits only for processors, so its processor time determines the result whatever else ran; the rest of
     /// the trial is assumed to be slowed down by the same factor. For any other trial, the wait for a processor is
-    /// estimated from the load.
+    /// estimated from the load, if its processor time is known or it computes all the time.
     fn on_idle_machine(&mut self, times: &Times) -> (f64, f64) {
-        let Some(cpu) = times.cpu else { return (times.took / times.stretch, 1.0) };
+        let Some(cpu) = times.cpu else {
+            let stretch = if times.computes { times.stretch } else { 1.0 };
+            return (times.took / stretch, 1.0);
+        };
         if !times.computes {
             let waits = cpu * (times.stretch - 1.0);
             let idle = (times.took - waits).max(cpu).min(times.took);
@@ -291,6 +294,13 @@ mod tests {
         // A trial that the load did not delay would not have been faster on an idle machine.
         pace.add(&Times { cpu: Some(9.0), stretch: 3.0, ..plain(2.0, 8.0) }, 100.0);
         assert!(pace.seconds(100.0, 1.0) >= 9.5 - 1e-9, "{pace:?}");
+        // If the processor time of a trial is not known, the load may not have delayed it, unless it only computes.
+        let mut pace = Pace::default();
+        pace.add(&Times { stretch: 3.0, ..plain(2.0, 8.0) }, 100.0);
+        assert!((pace.seconds(100.0, 1.0) - 10.0).abs() < 1e-9, "{pace:?}");
+        let mut pace = Pace::default();
+        pace.add(&Times::of_computation(Duration::from_secs(30), 3.0), 1.0);
+        assert!((pace.seconds(1.0, 1.0) - 10.0).abs() < 1e-9, "{pace:?}");
     }
 
     #[test]

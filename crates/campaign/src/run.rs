@@ -29,6 +29,8 @@ pub trait Observer: Sync {
     fn progress(&self, worker: usize, progress: &Progress);
     /// Called when a trial has ended and is stored.
     fn ended(&self, worker: usize, trial: &Trial);
+    /// Called when a trial is not run because an earlier one shows that it cannot run here.
+    fn skipped(&self, _slot: &Slot) {}
     /// Called about every 20 ms after a signal stops the run, until the running trials have removed what they created.
     fn stopping(&self) {}
     /// Called when the run has ended.
@@ -242,7 +244,12 @@ impl Pool<'_> {
             let (WorkItem::Run(job, slot), None) = (item, &refused) else {
                 let (WorkItem::Run(job, _) | WorkItem::Skip(job, _)) = item;
                 match self.skip(job, &refused.unwrap_or_default()) {
-                    Ok(()) => continue,
+                    Ok(()) => {
+                        if let WorkItem::Run(_, slot) = item {
+                            self.runner.observer.skipped(slot);
+                        }
+                        continue;
+                    }
                     Err(error) => return self.fail(error.into()),
                 }
             };

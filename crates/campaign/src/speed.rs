@@ -84,15 +84,16 @@ impl Speeds {
         text.and_then(|text| serde_json::from_str(&text).ok()).unwrap_or_default()
     }
 
-    /// Adds trials and stores the paces; ignores a failure to store them.
-    pub fn learn<'t>(trials: impl Iterator<Item = &'t Trial>) {
-        let stretch = Load::past_stretch();
+    /// Adds trials that have just ended, `jobs` of which ran at the same time, and stores the paces; ignores a failure
+    /// to store them.
+    pub fn learn<'t>(trials: impl Iterator<Item = &'t Trial>, jobs: usize) {
+        let stretch = Load::measured().stretch(jobs);
         Speeds::update(|speeds| trials.for_each(|trial| speeds.add(trial, stretch)));
     }
 
-    /// Adds the time that it took to make a snapshot, and stores it; ignores a failure to store it.
+    /// Adds the time that it took to make a snapshot, just now, and stores it; ignores a failure to store it.
     pub fn learn_boot(took: Duration) {
-        let times = Times::of_computation(took, Load::past_stretch());
+        let times = Times::of_computation(took, Load::measured().stretch(1));
         Speeds::update(|speeds| speeds.0.entry(SNAPSHOTS.into()).or_default().add(&times, 1.0));
     }
 

@@ -111,11 +111,19 @@ impl TimeLeft {
         }
     }
 
-    /// Records that a worker's trial has ended, and the time that it took.
-    pub fn ended(&mut self, worker: usize, took: Duration) {
+    /// Records that a trial of a cell is not run after all.
+    pub fn skipped(&mut self, cell: usize) {
+        let cell = self.cells.entry(cell).or_default();
+        cell.rest = cell.rest.saturating_sub(1);
+    }
+
+    /// Records that a worker's trial has ended, and the time that it took; `None` for one that failed, whose time
+    /// indicates nothing about others.
+    pub fn ended(&mut self, worker: usize, took: Option<Duration>) {
         let Some(running) = self.running.remove(&worker) else { return };
         let cell = self.cells.entry(running.cell).or_default();
         cell.rest = cell.rest.saturating_sub(1);
+        let Some(took) = took else { return };
         let (old, new) = (cell.took.as_secs_f64(), took.as_secs_f64());
         let mean = if cell.ended == 0 { new } else { old + (new - old) * NEWEST };
         cell.took = Duration::from_secs_f64(mean);
@@ -250,7 +258,7 @@ mod tests {
             let left = run.of_all(seconds(now)).unwrap();
             assert_eq!((left.time, left.is_lower_bound), (seconds(100), true), "{now}");
         }
-        run.ended(0, seconds(3700));
+        run.ended(0, Some(seconds(3700)));
         assert_eq!(
             run.of_all(seconds(3700)),
             Some(Remaining { time: seconds(3700), is_lower_bound: false })
@@ -264,7 +272,7 @@ mod tests {
             let mut run = TimeLeft::new(&planned(&cells), jobs);
             for (cell, time) in [(0, 10), (1, 100)] {
                 run.started(0, cell, seconds(0));
-                run.ended(0, seconds(time));
+                run.ended(0, Some(seconds(time)));
             }
             let time = |run: &TimeLeft, now| run.of_all(seconds(now)).unwrap().time;
             // Two trials of 10 s, and one of 100 s, which no second job shortens.
@@ -280,15 +288,30 @@ mod tests {
     fn a_cell_without_ended_trials_takes_the_time_per_operation_of_the_others() {
         let mut run = TimeLeft::new(&planned(&[(0, 10), (1, 40)]), 1);
         run.started(0, 0, seconds(0));
-        run.ended(0, seconds(20));
+        run.ended(0, Some(seconds(20)));
         assert_eq!(
             run.of_all(seconds(20)),
             Some(Remaining { time: seconds(80), is_lower_bound: false })
         );
         run.started(0, 1, seconds(20));
         assert_eq!(run.of_all(seconds(50)).unwrap().time, seconds(50));
-        run.ended(0, seconds(70));
+        run.ended(0, Some(seconds(70)));
         assert_eq!(run.of_all(seconds(90)), None);
+    }
+
+    #[test]
+    fn a_failed_or_skipped_trial_changes_only_the_number_of_trials_left() {
+        let expected = Some(seconds(100));
+        let trials = [0, 0, 1, 1].map(|cell| Planned { cell, ops: 10, expected });
+        let mut run = TimeLeft::new(&trials, 1);
+        run.started(0, 0, seconds(0));
+        run.ended(0, None);
+        assert_eq!(run.of_all(seconds(1)).unwrap().time, seconds(300));
+        run.skipped(1);
+        assert_eq!(run.of_all(seconds(1)).unwrap().time, seconds(200));
+        run.started(0, 0, seconds(1));
+        run.ended(0, Some(seconds(50)));
+        assert_eq!(run.of_all(seconds(51)).unwrap().time, seconds(50));
     }
 
     /// Runs trials one after the other; those of cell `c` take `actual[c]` seconds and are expected to take
@@ -318,7 +341,7 @@ mod tests {
                 }
             }
             now += actual[cell];
-            run.ended(0, seconds(actual[cell]));
+            run.ended(0, Some(seconds(actual[cell])));
         }
         worst
     }
@@ -351,7 +374,7 @@ mod tests {
         run.started(1, 1, seconds(0));
         assert_eq!(run.of_all(seconds(10)).unwrap().time, seconds(50));
         // The trials left take half as long as expected, as those that have ended did.
-        (0..2).for_each(|worker| run.ended(worker, seconds(15)));
+        (0..2).for_each(|worker| run.ended(worker, Some(seconds(15))));
         assert_eq!(run.of_all(seconds(20)).unwrap().time, seconds(15));
     }
 
@@ -360,7 +383,7 @@ mod tests {
         let mut run = TimeLeft::new(&planned(&[(0, 10); 10]), 1);
         for time in [30, 30, 30, 10, 10, 10] {
             run.started(0, 0, seconds(0));
-            run.ended(0, seconds(time));
+            run.ended(0, Some(seconds(time)));
         }
         let left = run.of_all(seconds(0)).unwrap().time.as_secs_f64();
         assert!((left / 40.0 - 1.0).abs() < 0.26, "{left}");

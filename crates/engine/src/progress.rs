@@ -49,6 +49,8 @@ pub struct PhaseProgress {
     missed_alarms: AtomicU64,
     /// Number of threads in a long pause that the workload requires.
     pausing: AtomicU32,
+    /// Number of threads that wait for ranks of other processes.
+    waiting_remotely: AtomicU32,
     waiting: Mutex<Waiting>,
     changed: Condvar,
 }
@@ -106,6 +108,7 @@ impl PhaseProgress {
             stopped: AtomicBool::new(false),
             missed_alarms: AtomicU64::new(0),
             pausing: AtomicU32::new(0),
+            waiting_remotely: AtomicU32::new(0),
             waiting: Mutex::new(Waiting { running: threads, points: Vec::new() }),
             changed: Condvar::new(),
         }
@@ -143,9 +146,12 @@ impl PhaseProgress {
         LongPause(self)
     }
 
-    /// Returns true if a thread is in a long pause that the workload requires.
+    /// Returns true if a thread is in a long pause that the workload requires, and all others pause, wait for ranks or
+    /// have ended, so that no call can hang.
     pub fn is_pausing(&self) -> bool {
-        self.pausing.load(Ordering::Relaxed) > 0
+        let pausing = self.pausing.load(Ordering::Relaxed);
+        let waiting = self.waiting_remotely.load(Ordering::Relaxed);
+        pausing > 0 && pausing + waiting >= self.lock().running
     }
 
     /// Returns true if `point.ops` ops of rank `point.thread` have returned.
@@ -206,7 +212,12 @@ impl PhaseProgress {
         match (&self.remote_ranks, points) {
             (Some(remote_ranks), [point]) => match self.localize(*point) {
                 Some(point) => self.wait_locally(&[point], 1),
-                None => remote_ranks.wait(*point),
+                None => {
+                    self.waiting_remotely.fetch_add(1, Ordering::Relaxed);
+                    let reached = remote_ranks.wait(*point);
+                    self.waiting_remotely.fetch_sub(1, Ordering::Relaxed);
+                    reached
+                }
             },
             _ => self.wait_locally(points, 1),
         }
@@ -404,10 +415,22 @@ mod tests {
     }
 
     #[test]
-    fn a_long_pause_lasts_until_every_pausing_thread_continues() {
+    fn a_phase_pauses_while_no_thread_makes_calls() {
         let progress = PhaseProgress::new(2, 2);
         let (one, other) = (progress.begin_pause(), progress.begin_pause());
+        assert!(progress.is_pausing());
         drop(one);
+        assert!(!progress.is_pausing(), "the call of the other thread may hang");
+        std::thread::scope(|scope| {
+            let waiter = scope.spawn(|| progress.wait(&[ProgressPoint { thread: 0, ops: 1 }]));
+            while !progress.is_pausing() {
+                std::thread::yield_now();
+            }
+            progress.stop();
+            assert_eq!(waiter.join().unwrap(), Err(Halt::Stopped));
+        });
+        assert!(!progress.is_pausing());
+        progress.end_thread();
         assert!(progress.is_pausing());
         drop(other);
         assert!(!progress.is_pausing());

@@ -406,7 +406,8 @@ fn expected_name(expected: ExpectedKind) -> &'static str {
     }
 }
 
-fn status(parent: RawFd, name: &CStr) -> Result<libc::stat, Errno> {
+/// Calls fstatat(2), without following a symbolic link.
+pub(crate) fn status(parent: RawFd, name: &CStr) -> Result<libc::stat, Errno> {
     let mut status = std::mem::MaybeUninit::<libc::stat>::zeroed();
     // SAFETY: the name ends in NUL, `status` is valid for writes of one `stat`.
     let result = unsafe {

@@ -123,7 +123,8 @@ impl Observer for Display {
 
     fn ended(&self, index: usize, trial: &Trial) {
         let ended = self.ended.fetch_add(1, Ordering::Relaxed) + 1;
-        self.time_left().ended(index, speed::took(trial));
+        let took = (trial.outcome == Outcome::Ok).then(|| speed::took(trial));
+        self.time_left().ended(index, took);
         let Some(mut worker) = self.worker(index) else { return };
         let line = self.trial_line(ended, &worker.name, trial);
         match (&self.bars, worker.bar.take()) {
@@ -155,6 +156,11 @@ impl Observer for Display {
                 None => say(&line),
             }
         }
+    }
+
+    fn skipped(&self, slot: &Slot) {
+        self.ended.fetch_add(1, Ordering::Relaxed);
+        self.time_left().skipped(slot.cell);
     }
 
     /// Reports once that the run is stopping, because the removal of a large tree can take minutes.

@@ -15,6 +15,7 @@ use common::ranks::{
 };
 use common::{PROGRAM, code, fsdyno, records, skipped, stderr, stdout, wait_until};
 use fsdyno_trace::{At, Builder, Call, Item, Name, Target, XattrName};
+use rustix::fs::StatVfsMountFlags;
 use rustix::process::{Signal, kill_process};
 use serde_json::Value;
 
@@ -238,6 +239,7 @@ fn a_result_other_than_the_recorded_one_fails_the_trial_on_the_recordings_file_s
 #[test]
 fn a_rank_that_is_killed_during_a_replay_ends_the_run_with_its_name_and_nothing_is_left() {
     let mut trace = Builder::new();
+    trace.file(Builder::ROOT, "old", 100);
     let (_, file) = trace.create(Builder::MAIN, Builder::ROOT, "made", 1);
     // The program slept for five minutes.
     let minutes = Duration::from_secs(300).as_nanos() as u64;
@@ -250,12 +252,20 @@ fn a_rank_that_is_killed_during_a_replay_ends_the_run_with_its_name_and_nothing_
     let children = start(place.out.path(), 3, &args);
     let workers: Vec<_> = children.iter().map(worker_of).collect();
     let below = |folder: &Path| fs::read_dir(folder).into_iter().flatten().flatten();
-    wait_until("each rank has made its file", || {
+    // The directory of a rank contains that of the recording's root.
+    let roots = || {
         let trials = below(place.on.path()).flat_map(|trial| below(&trial.path().join("root")));
-        // The directory of a rank contains that of the recording's root.
-        let roots = trials.flat_map(|rank| below(&rank.path()));
-        roots.filter(|root| root.path().join("made").exists()).count() == 3
+        trials.flat_map(|rank| below(&rank.path())).map(|root| root.path()).collect::<Vec<_>>()
+    };
+    wait_until("each rank has made its file", || {
+        roots().iter().filter(|root| root.join("made").exists()).count() == 3
     });
+    let mount = rustix::fs::statvfs(place.on.path()).unwrap().f_flag;
+    for root in roots().iter().filter(|_| !mount.contains(StatVfsMountFlags::NOATIME)) {
+        let old = fs::metadata(root.join("old")).unwrap();
+        let gap = old.accessed().unwrap().duration_since(old.modified().unwrap());
+        assert!(gap.is_ok_and(|gap| !gap.is_zero()), "the initial tree was not read");
+    }
     kill_process(workers[1], Signal::KILL).unwrap();
     let outputs = wait(children);
     assert_eq!(code(&outputs[0]), 4, "{}", stderr(&outputs[0]));

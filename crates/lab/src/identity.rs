@@ -107,6 +107,14 @@ mod tests {
             (one["clock"].as_str(), slower["clock"].as_str()),
             ("shift=0,sleep=off", "shift=1,sleep=off")
         );
+        let profile = r#"{"name":"mine","instructions_per_us":1000,"costs_ps":{},
+            "caches":{"first_ways":12,"second_sets":2048,"second_ways":16}}"#;
+        let profile: CpuPlan = serde_json::from_str(profile).unwrap();
+        let profiled = of_machine(&qemu(), "6.1", "cc", &profile, "");
+        assert_ne!(lab_id(&one), lab_id(&profiled));
+        for name in ["processor", "processor model"] {
+            assert!(!one.contains_key(name) && profiled.contains_key(name), "{name}");
+        }
         let differing: Vec<_> = two.iter().filter(|(k, v)| one.get(*k) != Some(v)).collect();
         assert_eq!(differing.len(), 1);
         assert_eq!(differing[0].0, "tool mke2fs");

@@ -1,11 +1,14 @@
 //! Compares stored results, each of which may be the folder of a study: two with each other, or one along an axis.
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 use fsdyno_axes::Axis;
 use fsdyno_campaign::about::find;
 use fsdyno_campaign::results::load;
-use fsdyno_campaign::{Failure, explain, stop, without_superseded};
+use fsdyno_campaign::{Failure, drop_superseded, explain, stop};
+use fsdyno_record::Trial;
+use fsdyno_record::shell::quote;
 use fsdyno_report::compare::{self, CompareOptions, Compared};
 
 use crate::stored::trials;
@@ -60,14 +63,35 @@ fn missing_result(request: &CompareRequest) -> Result<Failure, Failure> {
 
 /// Compares the values of an axis and, if requested, names the functions behind the largest steps.
 fn compare_by(request: &CompareRequest, axis: &'static Axis) -> Result<Compared, Failure> {
-    let mut all = trials(&find(&request.base)?)?;
+    let base = find(&request.base)?;
+    let mut all = trials(&base)?;
     if let Some(new) = &request.new {
-        all.extend(trials(&find(new)?)?);
-        all = without_superseded(&all);
+        let new = find(new)?;
+        if base.canonicalize().is_ok_and(|base| new.canonicalize().is_ok_and(|new| new == base)) {
+            return Err(Failure::invalid_use(format!(
+                "BASE and NEW are the same result; to compare the trials within it: fsdyno compare {} --by {}",
+                quote(&request.base.to_string_lossy()),
+                axis.key
+            )));
+        }
+        add_trials(&mut all, trials(&new)?);
     }
     let mut compared = compare::compare_by(&all, axis, request.options)?;
     if let Some(count) = request.explain {
         explain::steps(&mut compared, &all, axis, count as usize, &stop::flag()?)?;
     }
     Ok(compared)
+}
+
+/// Adds the trials of another result, without copies of trials that are in both.
+fn add_trials(all: &mut Vec<Trial>, new: Vec<Trial>) {
+    let ends = [all.len(), all.len() + new.len()];
+    all.extend(new);
+    drop_superseded(all, &ends);
+    let mut known = BTreeSet::new();
+    // Copies of a trial in the lab count once anyway.
+    let counts: Vec<bool> =
+        all.iter().map(|it| it.is_bit_identical() || known.insert(it.identity())).collect();
+    let mut counts = counts.into_iter();
+    all.retain(|_| counts.next().unwrap_or(true));
 }

@@ -1,14 +1,11 @@
 //! Prepares a trial for a replay and ends it: files that all threads share, compressible contents, and results to be
 //! compared.
 
-use std::fs::{self, File};
-use std::io::{self, Read};
-use std::os::fd::{AsRawFd, BorrowedFd};
-use std::path::PathBuf;
 use std::sync::Arc;
 
 use fsdyno_engine::issue::shared::Slots;
-use fsdyno_engine::replayed;
+use fsdyno_engine::{clock, read_once, replayed};
+use fsdyno_record::mailbox::Word;
 use fsdyno_record::plan::IssuerPlan;
 use fsdyno_workload::{Contents, Differences, Workload};
 
@@ -44,8 +41,10 @@ impl Trial<'_> {
         if workload.recording().is_none() {
             return Ok(());
         }
+        let mailbox = self.mailbox;
+        let mut beat = |_| mailbox.set(Word::Now, clock::now().0);
         self.target.set_timed(false);
-        let read = read_below(self.target.root());
+        let read = read_once(self.target.root(), &mut beat);
         self.target.set_timed(true);
         read.map_err(failed("read the initial tree"))
     }
@@ -87,30 +86,4 @@ impl Trial<'_> {
         self.conditions.notes.extend(notes.into_iter().map(named));
         failed.map_or(Ok(()), Err)
     }
-}
-
-/// Reads each directory below `root`, and the first byte of each file; skips what this user may not read.
-fn read_below(root: BorrowedFd<'_>) -> io::Result<()> {
-    let mut pending = vec![PathBuf::from(format!("/proc/self/fd/{}", root.as_raw_fd()))];
-    while let Some(directory) = pending.pop() {
-        let entries = match fs::read_dir(&directory) {
-            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => continue,
-            entries => entries?,
-        };
-        for entry in entries {
-            let entry = entry?;
-            let kind = entry.file_type()?;
-            if kind.is_dir() {
-                pending.push(entry.path());
-            } else if kind.is_file() {
-                let read = File::open(entry.path()).and_then(|mut file| file.read(&mut [0]));
-                if let Err(error) = read
-                    && error.kind() != io::ErrorKind::PermissionDenied
-                {
-                    return Err(error);
-                }
-            }
-        }
-    }
-    Ok(())
 }

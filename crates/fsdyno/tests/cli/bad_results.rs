@@ -184,6 +184,29 @@ fn results_without_a_common_cell_are_refused_with_the_cells_of_each() {
 }
 
 #[test]
+fn along_an_axis_a_trial_in_two_results_counts_once_and_a_failure_in_one_remains() {
+    let place = tempfile::tempdir().unwrap();
+    let folder = place.path();
+    let lines = measured(folder);
+    let base = stdout(&run(folder, "compare base --by fs"));
+    write(folder, "part", &changed(&lines[..2], |_, _| {}));
+    let overlapping = run(folder, "compare base part --by fs");
+    assert_eq!(stdout(&overlapping), base, "{}", stderr(&overlapping));
+    let same = run(folder, "compare base ./base --by fs");
+    assert_eq!(code(&same), 2, "{}", stdout(&same));
+    assert!(stderr(&same).contains("fsdyno compare base --by fs"), "{}", stderr(&same));
+    // The other result has a success with the same trial id, of another run.
+    let failure = |_, trial: &mut Value| {
+        trial["outcome"] = "failed".into();
+        trial["reason"] = "no space".into();
+        trial["host"]["started"] = "2026-01-01T00:00:00Z".into();
+    };
+    write(folder, "failed", &changed(&lines[..1], failure));
+    let failed = run(folder, "compare failed base --by fs");
+    assert!(stdout(&failed).contains("no space"), "{}{}", stdout(&failed), stderr(&failed));
+}
+
+#[test]
 fn a_single_result_gets_the_axes_along_which_its_trials_can_be_compared() {
     let place = tempfile::tempdir().unwrap();
     let folder = place.path();

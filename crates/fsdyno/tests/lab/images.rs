@@ -279,6 +279,7 @@ fn a_run_that_is_killed_repeatedly_stores_the_records_of_an_uninterrupted_one() 
          --repeat {repeats} {}",
         boot()
     );
+    // This also saves the snapshot in the user's cache, so that no kill interrupts its saving.
     lab.good(&format!("{args} --out uninterrupted"));
     lab.cached("images").iter().for_each(|path| std::fs::remove_file(path).unwrap());
     // During the start of the first guest, during the preparation of a disk, within a trial, and right after one.
@@ -296,6 +297,7 @@ fn a_run_that_is_killed_repeatedly_stores_the_records_of_an_uninterrupted_one() 
     let before = lines(&lab.path().join("killed"));
     let last = lab.good(&format!("{args} --out killed"));
     assert!(before == 0 || stderr(&last).contains("already stored"), "{}", stderr(&last));
+    assert!(!stderr(&last).contains("booting a guest"), "{}", stderr(&last));
     assert_eq!(lab.records("killed").len(), 2 * repeats);
     assert_eq!(lab.records("killed"), lab.records("uninterrupted"));
 }

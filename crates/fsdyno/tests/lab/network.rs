@@ -97,7 +97,7 @@ fn workloads_that_need_more_than_smb_has_are_refused_before_any_work() {
 #[test]
 fn smb_with_leases_is_verified_with_its_links_after_a_restart_of_the_server() {
     let Some(folder) = lab() else { return };
-    let spec = "smb:ext4 @ vers=3.0,seal,smb2-leases=yes,closetimeo=3";
+    let spec = "smb:ext4 @ vers=3.0,seal,smb2-leases=yes,closetimeo=3,actimeo=30";
     let args =
         "churn --set files=50 --set ops=200 --set cache=cold --size 512M --seed 3 --clients 2";
     good(folder.path(), &format!("{args} --fs '{spec}' {SMB_KERNEL} --out r"));

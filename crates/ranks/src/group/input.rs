@@ -152,7 +152,7 @@ mod tests {
     }
 
     /// Sends an input file to workers, which are threads of this process: they find `file` in /proc, and rank 0 sends
-    /// `sent`.
+    /// `sent`. Before, each worker receives a part that it no longer waits for.
     fn give(file: &[u8], sent: Vec<u8>, sha256: &str) -> Result<(), GroupError> {
         let (secret, listener) =
             (Secret::draw().unwrap(), TcpListener::bind("127.0.0.1:0").unwrap());
@@ -176,7 +176,12 @@ mod tests {
         let mut found: File = tempfile::tempfile().unwrap();
         found.write_all(file).unwrap();
         let input = TrialInput { sha256, input: Input::new(sent), file: &found };
-        let result = group.state.lock().unwrap().send_input(&input, &mut |_| true);
+        let mut state = group.state.lock().unwrap();
+        for peer in &state.peers {
+            peer.wire.send_with_bytes(&ToRank::Chunk { from: 0, length: 5 }, b"stale").unwrap();
+        }
+        let result = state.send_input(&input, &mut |_| true);
+        drop(state);
         drop(group);
         workers.into_iter().for_each(|worker| worker.join().unwrap());
         result

@@ -75,6 +75,7 @@ fn received(offer: &Offer, link: &Link) -> Result<HeldInput, WorkerError> {
     };
     let mut file = tempfile::tempfile().map_err(cannot_store)?;
     check_space(offer.bytes, &file, &folder).map_err(WorkerError::plain)?;
+    link.discard_parts();
     let mut length = 0;
     while length < offer.bytes {
         let bytes = link.fetch(length)?;

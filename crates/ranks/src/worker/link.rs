@@ -170,6 +170,11 @@ impl Link {
         self.state.lock().stopped
     }
 
+    /// Discards the parts that were requested of an earlier input file. Rank 0 has sent them before it offered this one.
+    pub(super) fn discard_parts(&self) {
+        self.parts.try_iter().for_each(drop);
+    }
+
     /// Requests the part of an input file that begins at byte `from`.
     ///
     /// # Errors
@@ -278,7 +283,7 @@ fn beat(state: &State) {
         std::thread::sleep(BEAT);
         let progress = state.lock().progress.clone();
         let ops = progress.as_ref().map_or(0, |progress| progress.done());
-        // A pause that the workload requires is progress.
+        // A pause of all threads that the workload requires is progress.
         if progress.is_some_and(|progress| progress.is_pausing()) {
             state.read.fetch_add(1, Ordering::Relaxed);
         }

@@ -123,7 +123,11 @@ fn execute(trial: &mut Trial, order: ToRank, link: &Link) -> Result<FromRank, Wo
         ToRank::Verify { phase, trees, settle } => {
             let seen: Result<Vec<Seen>, WorkerError> =
                 trees.iter().map(|tree| trial.verify(phase, tree, settle, link)).collect();
-            Ok(FromRank::Verified { seen: seen? })
+            let seen = seen?;
+            if phase.is_none() {
+                trial.read_tree_once(link)?;
+            }
+            Ok(FromRank::Verified { seen })
         }
         _ => Err(WorkerError::plain("rank 0 gave an order that a trial does not have")),
     }

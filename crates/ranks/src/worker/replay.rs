@@ -1,10 +1,11 @@
 //! The parts of a worker's trial that replays need: the tree that the first phase finds, and results to be compared.
 
+use std::os::fd::AsFd;
 use std::sync::Arc;
 
 use fsdyno_engine::issue::sync::SyncIssuer;
 use fsdyno_engine::progress::PhaseProgress;
-use fsdyno_engine::{Recorder, replayed, run_rank};
+use fsdyno_engine::{Recorder, read_once, replayed, run_rank};
 use fsdyno_record::plan::IssuerPlan;
 use fsdyno_workload::{Differences, Prefill};
 
@@ -26,6 +27,17 @@ impl Trial {
         run_rank(&progress, 0, ops.as_mut(), &mut issuer, &mut recorder, &mut |_| {})
             .map_err(|error| WorkerError::in_phase("before the first", &error.into()))?;
         Ok(FromRank::Prefilled { calls: recorder.counts() })
+    }
+
+    /// Reads the initial tree of a recording in this rank's directory once, as an agent does. A rank's own read changes
+    /// the access times that its later reads would change.
+    pub(super) fn read_tree_once(&self, link: &Link) -> Result<(), WorkerError> {
+        if self.work.recording().is_none() {
+            return Ok(());
+        }
+        let root = self.directory(self.plan.own.then_some(self.plan.share_of(self.rank, 0)))?;
+        read_once(root.as_fd(), &mut |_| link.add_read(1))
+            .map_err(|error| WorkerError::plain(format!("read the initial tree: {error}")))
     }
 
     /// Closes what a recorded program left open at the end of its last phase, and judges the results of a phase.

@@ -88,8 +88,9 @@ impl Protocol for Smb {
     /// Closes files immediately, and therefore its connection at umount(2), so that the next observer reuses nothing of
     /// this one. Queries the server at each stat(2): otherwise, a client reports a link count of one for a file that it
     /// has listed or opened, until its next query.
+    /// `actimeo=0` would be ignored after an `actimeo` of the spec.
     fn observer_options(&self) -> &'static str {
-        "closetimeo=0,actimeo=0"
+        "closetimeo=0,acregmax=0,acdirmax=0"
     }
 }
 
