@@ -13,7 +13,7 @@ use fsdyno_record::Trial;
 
 /// The maximum difference, for the median operation, between the least times of the two halves of the repetitions.
 const MAX_DIFFERENCE: f64 = 0.08;
-/// How often the number of repetitions is doubled on a busy machine.
+/// The maximum number of times that the repetitions are doubled on a busy machine.
 const DOUBLINGS: u32 = 3;
 const POLL: Duration = Duration::from_millis(50);
 

@@ -174,7 +174,7 @@ const NUMBERS: &[(&str, &str)] = &[
     ("run dirops --threads 0", "expected a whole number from 1 to 512"),
     ("run dirops --threads abc", "'abc' is not a whole number: write one"),
     ("run dirops --jobs 1k", "expected a whole number from 1 to 512"),
-    ("run dirops --seed 1.5", "'1.5' is not a number"),
+    ("run dirops --seed 1.5", "'1.5' is not a whole number"),
     ("run dirops --width 0", "expected a percentage from 0.0001% to 100%"),
     ("run dirops --width 0.02", "ambiguous: 0.02% or 2%; write the percent sign"),
     ("run dirops --ram -1G", "'-1G' is not a size: write a number with K, M, G or T"),

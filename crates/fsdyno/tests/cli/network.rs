@@ -54,7 +54,7 @@ fn invalid_shared_file_systems_are_refused_with_the_accepted_values() {
     for (args, expected) in [
         ("--fs nfs:ext4 --clients 0", "a whole number from 1 to 64"),
         ("--fs nfs:ext4 --clients 65", "a whole number from 1 to 64"),
-        ("--fs nfs:ext4 --clients 1..8", "'1..8' is not a number"),
+        ("--fs nfs:ext4 --clients 1..8", "'1..8' is not a whole number"),
         ("--fs nfs:ext4 --clients 1,,2", "empty value before or after a comma"),
         ("--fs nfs:ext4 --network lan-1g,lan-11g", "lan-11g: there is no network with this name"),
         ("--fs nfs:ext4 --network=", "no network name given; available networks: lan-1g, "),
