@@ -195,15 +195,22 @@ fn along_an_axis_a_trial_in_two_results_counts_once_and_a_failure_in_one_remains
     let same = run(folder, "compare base ./base --by fs");
     assert_eq!(code(&same), 2, "{}", stdout(&same));
     assert!(stderr(&same).contains("fsdyno compare base --by fs"), "{}", stderr(&same));
-    // The other result has a success with the same trial id, of another run.
-    let failure = |_, trial: &mut Value| {
-        trial["outcome"] = "failed".into();
-        trial["reason"] = "no space".into();
+    // On a host, a success with the same trial id in the other result is that of another run.
+    let host = run(folder, "run dirops --on . --set files=50 --repeat 2 --out host");
+    assert_eq!(code(&host), 0, "{}", stderr(&host));
+    let text = fs::read_to_string(folder.join("host/trials.ndjson")).unwrap();
+    let lines: Vec<String> = text.lines().map(String::from).collect();
+    let failure = |at: usize, trial: &mut Value| {
+        trial["conditions"]["kernel"] = "9.9.9".into();
         trial["host"]["started"] = "2026-01-01T00:00:00Z".into();
+        if at == 0 {
+            trial["outcome"] = "failed".into();
+            trial["reason"] = "no space".into();
+        }
     };
-    write(folder, "failed", &changed(&lines[..1], failure));
-    let failed = run(folder, "compare failed base --by fs");
-    assert!(stdout(&failed).contains("no space"), "{}{}", stdout(&failed), stderr(&failed));
+    write(folder, "failed", &changed(&lines, failure));
+    let failed = run(folder, "compare host failed --by kernel");
+    assert!(stdout(&failed).contains("seed 1: no space"), "{}{}", stdout(&failed), stderr(&failed));
 }
 
 #[test]
