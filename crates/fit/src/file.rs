@@ -7,7 +7,7 @@ use fsdyno_campaign::Failure;
 use fsdyno_record::shell::quote;
 
 /// The first bytes of a file that `fsdyno fit` writes.
-const HEAD: &[u8] = b"# ProfileKind by `fsdyno fit`";
+const HEAD: &[u8] = b"# Fitted by `fsdyno fit`";
 
 /// Returns true if the path is a file that an earlier fit wrote.
 pub fn is_ours(path: &Path) -> bool {

@@ -132,7 +132,7 @@ mod tests {
             "{text}"
         );
         let text = sentence_for([["s", "w", "l"]]);
-        assert_eq!(text, "The command left 2 files and 1 directory with 4.0 KiB.");
+        assert_eq!(text, "The command left 2 files and 1 directory with 4 KiB.");
     }
 
     #[test]

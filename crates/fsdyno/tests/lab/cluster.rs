@@ -185,7 +185,11 @@ fn a_shard_keeps_its_folder_even_without_trials() {
         ("merge whole one two none --baseline nothing", 2, "unknown baseline 'nothing'"),
         ("merge whole one two none", 0, "report: whole/report.html"),
         ("merge one two none", 2, "holds share 1/3 and is not a merged folder"),
-        ("run dirops --on . --set files=10 --repeat 2 --out whole", 0, "2 of 2 trials are stored"),
+        (
+            "run dirops --on . --set files=10 --repeat 2 --out whole",
+            0,
+            "2 of 2 trials already stored",
+        ),
     ] {
         let output = run(folder.path(), args);
         assert_eq!(code(&output), exit, "{args}: {}", stderr(&output));

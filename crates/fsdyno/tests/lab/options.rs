@@ -110,7 +110,7 @@ fn an_option_that_mkfs_refuses_fails_once_in_seconds_with_mkfss_message() {
         let started = Instant::now();
         let run = run(
             folder.path(),
-            &format!("dirops tarball --fs '{spec}' --repeat 2 --boot cold --out out"),
+            &format!("dirops tarball --fs '{spec}' --size 32G --repeat 2 --boot cold --out out"),
         );
         let took = started.elapsed().as_secs();
         assert_eq!(code(&run), 4, "{}", stderr(&run));

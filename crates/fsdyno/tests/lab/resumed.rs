@@ -92,7 +92,7 @@ fn a_killed_and_resumed_run_stores_the_same_bytes_in_the_same_order() {
     }
     let mut random = stream(1, "resumed");
     // The file systems are of one kind, so that only one snapshot is made.
-    let args = "dirops --fs ext4 --fs bare=ext4~-O~^has_journal --disk instant --set files=100 \
+    let args = "dirops --fs ext4 --fs bare=ext4~-O~^has_journal --disk instant --set files=300 \
                  --size 512M --boot snapshot --repeat 2";
     compare(args, 4, 3, &mut random);
     if full() {
