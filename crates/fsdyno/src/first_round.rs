@@ -66,7 +66,7 @@ mod tests {
     /// The trials of a stored result, by row.
     fn trials() -> Vec<Trial> {
         let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../results/2026-11-26-mail");
-        let trials = fsdyno_report::load(&[std::path::Path::new(folder)]).unwrap().trials;
+        let trials = fsdyno_report::load([std::path::Path::new(folder)]).unwrap().trials;
         let first = |label: &str| {
             trials.iter().find(|it| it.plan.label == label && it.seed == 1).unwrap().clone()
         };

@@ -203,10 +203,10 @@ fn more_work(sections: &[Section<'_>]) -> String {
     let unit = 10_f64.powf(factor.log10().floor());
     let factor = (factor / unit).ceil() * unit;
     let is_known = factor.is_finite() && factor > 1.0;
-    options
-        + &is_known
-            .then(|| format!(" (about {factor} times as much is enough)"))
-            .unwrap_or_default()
+    match is_known {
+        true => format!("{options} (about {factor} times as much is enough)"),
+        false => options,
+    }
 }
 
 /// The meaning of `~`, `=` and `?` before a ratio, only for the marks that occur.

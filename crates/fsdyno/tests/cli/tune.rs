@@ -1,4 +1,5 @@
 //! The search for options: spaces, bad input, and a search on a device of this host.
+#![allow(clippy::unwrap_used, reason = "a test panics if a result is not as expected")]
 
 use crate::common::{can_mount, code, records, run, stderr, stdout};
 use serde_json::Value;
