@@ -50,10 +50,10 @@ impl Demo {
     ///
     /// # Errors
     /// Files of an earlier demo that cannot be removed.
-    pub fn words(&self, missing: &[String]) -> Result<Vec<String>, Failure> {
+    pub fn args(&self, missing: &[String]) -> Result<Vec<String>, Failure> {
         let size = if self.quick { QUICK } else { DEFAULT };
-        let mut words = vec!["run".to_string()];
-        let mut add = |args: &str| words.extend(args.split_whitespace().map(String::from));
+        let mut args = vec!["run".to_string()];
+        let mut add = |more: &str| args.extend(more.split_whitespace().map(String::from));
         add(size.run_args);
         let filesystems = if missing.is_empty() { runnable(&size) } else { Vec::new() };
         match filesystems.is_empty() {
@@ -77,8 +77,8 @@ impl Demo {
             Some(out) => out.clone(),
             None => default_folder()?,
         };
-        words.extend(["--out".into(), out.display().to_string()]);
-        Ok(words)
+        args.extend(["--out".into(), out.display().to_string()]);
+        Ok(args)
     }
 }
 

@@ -13,6 +13,7 @@ pub mod experiment;
 pub mod explain;
 pub mod failure;
 pub mod files;
+pub mod first_round;
 pub mod input;
 pub mod labs;
 pub mod leftovers;

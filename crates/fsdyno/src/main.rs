@@ -3,7 +3,6 @@
 mod cli;
 mod commands;
 mod exit;
-mod first_round;
 mod output;
 mod progress;
 mod session;

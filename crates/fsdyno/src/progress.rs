@@ -6,6 +6,7 @@ use std::sync::{Mutex, Once, PoisonError};
 use std::time::{Duration, Instant};
 
 use fsdyno_axes::naming::RowNames;
+use fsdyno_campaign::first_round::FirstRound;
 use fsdyno_campaign::speed;
 use fsdyno_campaign::time_left::{Planned, Remaining, TimeLeft};
 use fsdyno_campaign::{Observer, Slot};
@@ -14,7 +15,6 @@ use fsdyno_record::mailbox::{Progress, Stage};
 use fsdyno_record::trial::{Outcome, Trial};
 use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
 
-use crate::first_round::FirstRound;
 use crate::output::{Verbosity, detail, is_shown, say, write_stderr};
 
 /// Displays the progress of a run.

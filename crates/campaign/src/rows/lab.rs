@@ -131,20 +131,15 @@ fn lab_row(
         period_settings(period, spec, Bytes(0))?;
         let plan = top.plan(spec, Context::Lab, version).map_err(MatrixError::spec(text))?;
         let (filesystem, capacity) = in_memory(plan, spec, lab);
-        let medium = MediumPlan::Memory { size: capacity };
-        let guest = LabPlan { scheduler: None, ..guest(lab, kernel) };
-        let venue = VenuePlan::Lab(guest);
-        let (label, skip) = (spec.name(), skip.map(|error| error.to_string()));
-        let filesystem = Some(filesystem);
         return Ok(Row {
-            label,
-            filesystem,
-            medium,
-            venue,
+            label: spec.name(),
+            filesystem: Some(filesystem),
+            medium: MediumPlan::Memory { size: capacity },
+            venue: VenuePlan::Lab(LabPlan { scheduler: None, ..guest(lab, kernel) }),
             max_name_length,
             capacity,
             missing_operations,
-            skip,
+            skip: skip.map(|error| error.to_string()),
         });
     }
     let capacity = capacity(lab, disk, spec, filesystem)?;

@@ -66,13 +66,8 @@ fn check(options: &[String]) -> Result<(), SpecError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Context, Spec, catalog};
-
-    fn plan(text: &str) -> Result<fsdyno_record::plan::FilesystemPlan, String> {
-        let spec = Spec::parse(text).map_err(|error| error.to_string())?;
-        let kind = catalog::get(&spec.kind).unwrap();
-        kind.plan(&spec, Context::Lab, None).map_err(|error| error.to_string())
-    }
+    use crate::Spec;
+    use crate::shared::tests::plan;
 
     #[test]
     fn options_after_the_at_sign_are_those_of_smb_or_of_the_servers_file_system() {

@@ -9,8 +9,8 @@ use crate::exit::{Exit, Failure};
 /// Runs the demo.
 pub fn run(demo: &Demo) -> Result<Exit, Failure> {
     let Demo { quick, jobs, out } = demo.clone();
-    let words = fsdyno_advise::Demo { quick, jobs, out }.words(&doctor::missing())?;
-    let parsed = Cli::try_parse_from(std::iter::once("fsdyno".to_string()).chain(words))
+    let args = fsdyno_advise::Demo { quick, jobs, out }.args(&doctor::missing())?;
+    let parsed = Cli::try_parse_from(std::iter::once("fsdyno".to_string()).chain(args))
         .map_err(|error| Failure::invalid_use(error.to_string()))?;
     match parsed.command {
         Command::Run(request) => super::run::run(&request),

@@ -3,10 +3,11 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use fsdyno_campaign::time_left::Planned;
 use fsdyno_record::Trial;
 use fsdyno_record::trial::Outcome;
 use fsdyno_report::counted;
+
+use crate::time_left::Planned;
 
 /// The time of a first round below which its result is not shown: the whole result follows soon. [OWN]
 const MIN_ROUND: Duration = Duration::from_secs(15);
