@@ -36,7 +36,16 @@ const ALL: &[Work] = &[
     Work { words: &["dirops", "--set", "files=100000", "--set", "stat=yes"], filesystems: INDEXED },
     Work { words: &["tarball", "--set", "files=5000"], filesystems: FILESYSTEMS },
     Work { words: &["postmark"], filesystems: FILESYSTEMS },
+    Work {
+        words: &["replay", "--set", "think=none", "--set", GIT_CLONE_PARAM],
+        filesystems: FILESYSTEMS,
+    },
 ];
+
+/// The parameter of a replay that is replaced by one with the path of [`GIT_CLONE`], which is written to a folder.
+const GIT_CLONE_PARAM: &str = "trace=git-clone.trace";
+/// A recording of `git clone` and `git checkout`: the example of that name.
+const GIT_CLONE: &[u8] = include_bytes!("../../../../examples/traces/git-clone.trace");
 
 /// Repetitions on this machine, more if it is busy; the fastest counts.
 const REPEATS: u32 = 6;
@@ -58,15 +67,19 @@ pub fn check(kernel: Option<String>, profile: &str) -> Result<Option<String>, Fa
     let folder = tempfile::tempdir()
         .map_err(|error| Failure::invalid_use(format!("failed to create a folder: {error}")))?;
     let kernel = kernel.or_else(kernel_of_this_machine);
+    let trace = folder.path().join("git-clone.trace");
+    std::fs::write(&trace, GIT_CLONE).map_err(|error| {
+        Failure::invalid_use(format!("failed to write {}: {error}", trace.display()))
+    })?;
+    let trace_param = format!("trace={}", trace.display());
     let runner = Runner { folder: folder.path(), kernel, stop: &stop };
     let mut predicted = Vec::new();
     for (at, work) in ALL.iter().enumerate() {
         say(&format!("fsdyno: {}", work.words.join(" ")));
         let filesystems = work.filesystems.iter().flat_map(|fs| ["--fs", fs]);
         let words = |on: &[&'static str]| -> Vec<&str> {
-            work.words
-                .iter()
-                .copied()
+            let own = work.words.iter().copied();
+            own.map(|word| if word == GIT_CLONE_PARAM { trace_param.as_str() } else { word })
                 .chain(on.iter().copied())
                 .chain(filesystems.clone())
                 .collect()
