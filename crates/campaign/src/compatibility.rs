@@ -25,16 +25,16 @@ pub fn may_join(
     stored: &[Trial],
     mode: Mode,
 ) -> Result<(), RunError> {
-    same_clock(cells, stored)?;
+    check_clock(cells, stored)?;
     for cell in cells.iter().filter(|cell| cell.skip.is_none()) {
-        same_lab(venue, &cell.plan, stored, mode)?;
-        same_fingerprint(venue, &cell.plan, stored)?;
+        check_lab(venue, &cell.plan, stored, mode)?;
+        check_fingerprint(venue, &cell.plan, stored)?;
     }
     Ok(())
 }
 
 /// Checks the clocks: times of a lab, a model and a host share a table only if one command requests all of them.
-fn same_clock(cells: &[Cell], stored: &[Trial]) -> Result<(), RunError> {
+fn check_clock(cells: &[Cell], stored: &[Trial]) -> Result<(), RunError> {
     let clocks: Vec<&str> = cells.iter().map(|cell| clock(&cell.plan.venue)).collect();
     let other = stored.iter().map(|trial| clock(&trial.plan.venue)).find(|it| !clocks.contains(it));
     match (other, clocks.first()) {
@@ -67,7 +67,7 @@ pub fn unrequested_trials<'a>(
 }
 
 /// Checks the lab: results of two labs in one folder would be mistaken for repeats in one lab.
-pub(crate) fn same_lab(
+pub(crate) fn check_lab(
     venue: &dyn Venue,
     plan: &Plan,
     stored: &[Trial],
@@ -83,7 +83,7 @@ pub(crate) fn same_lab(
     for trial in comparable {
         // Repeats of one plan have the same lab, including its snapshot.
         let differs = match trial.plan.hash == plan.hash {
-            true => differing(&trial.lab, &here.components, |_| true),
+            true => differing_components(&trial.lab, &here.components, |_| true),
             false => changed_components(guest(trial), (plan.filesystem.as_ref(), &here.components)),
         };
         if let (Some(lab_id), false) = (&trial.lab_id, differs.is_empty()) {
@@ -105,7 +105,7 @@ pub(crate) fn in_mode(plan: &Plan, mode: Mode) -> Plan {
 }
 
 /// Compares the host fingerprint of a directory: with a different kernel or mount, the same path gives other results.
-pub(crate) fn same_fingerprint(
+pub(crate) fn check_fingerprint(
     venue: &dyn Venue,
     plan: &Plan,
     stored: &[Trial],
@@ -146,7 +146,7 @@ pub(crate) fn changed_components((filesystem, a): Guest<'_>, (other, b): Guest<'
         !["initramfs", "modules", "snapshot"].contains(&name)
             && (one_set || !name.starts_with("library "))
     };
-    differing(a, b, is_compared)
+    differing_components(a, b, is_compared)
 }
 
 /// Returns the components of a stored trial's guest.
@@ -161,7 +161,7 @@ fn tool_set(filesystem: Option<&FilesystemPlan>) -> Option<&str> {
     catalog::get(kind).is_ok_and(is_downloaded).then_some(kind)
 }
 
-fn differing(
+fn differing_components(
     a: &BTreeMap<String, String>,
     b: &BTreeMap<String, String>,
     is_compared: impl Fn(&str) -> bool,
@@ -192,8 +192,8 @@ mod tests {
         let lab = |snapshot: &str| components(&[("snapshot", snapshot)]);
         let (plan, a, b) = (plan("ext4"), lab("a"), lab("b"));
         assert_eq!(changed_components((Some(&plan), &a), (Some(&plan), &b)), "");
-        assert_eq!(differing(&a, &b, |_| true), "snapshot");
-        assert_eq!(differing(&a, &a, |_| true), "");
+        assert_eq!(differing_components(&a, &b, |_| true), "snapshot");
+        assert_eq!(differing_components(&a, &a, |_| true), "");
     }
 
     #[test]

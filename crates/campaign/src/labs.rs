@@ -100,7 +100,7 @@ pub(crate) fn labs(
 ) -> Result<(Option<Vec<Lab>>, Vec<KernelPlan>), Failure> {
     let (mut labs, mut releases) = (Vec::new(), Vec::new());
     // The index of each lab's --kernel; a kernel that is not downloaded yet has no lab.
-    let mut kernel_of: Vec<usize> = Vec::new();
+    let mut kernel_indices: Vec<usize> = Vec::new();
     for (index, kernel) in kernels(run).into_iter().enumerate() {
         match find_lab(kernel.clone(), mode == Mode::Dry) {
             Ok(lab) => {
@@ -111,7 +111,7 @@ pub(crate) fn labs(
                     lab.qemu().version
                 ));
                 releases.push(lab.kernel_release().to_string());
-                kernel_of.push(index);
+                kernel_indices.push(index);
                 labs.push(lab);
             }
             Err(LabError::NoKernel(_)) if mode == Mode::Dry => {
@@ -130,8 +130,8 @@ pub(crate) fn labs(
         if let Some(other) = labs[..index].iter().position(|other: &Lab| other.has_kernel_of(lab)) {
             return Err(Failure::invalid_use(format!(
                 "--kernel {} and --kernel {} are the same kernel, {}; give it once",
-                run.axes.kernels[kernel_of[other]],
-                run.axes.kernels[kernel_of[index]],
+                run.axes.kernels[kernel_indices[other]],
+                run.axes.kernels[kernel_indices[index]],
                 lab.kernel_release()
             )));
         }
@@ -140,12 +140,12 @@ pub(crate) fn labs(
         tool_sets::download(run, &releases)?;
     }
     let names = names(&releases.iter().map(String::as_str).collect::<Vec<_>>(), &run.axes.kernels);
-    let all = labs.len() == releases.len();
+    let is_complete = labs.len() == releases.len();
     let labs = labs
         .into_iter()
-        .zip(&kernel_of)
+        .zip(&kernel_indices)
         .map(|(lab, index)| lab.requested_as(names[*index].request.clone()));
-    Ok((all.then(|| labs.collect()), names))
+    Ok((is_complete.then(|| labs.collect()), names))
 }
 
 /// Returns the kernels as plans name them: by release, and by the value of `--kernel` if several share a release.

@@ -54,7 +54,7 @@ pub fn parse_targets(run: &RunSpec) -> Result<Vec<TargetRequest>, Failure> {
         )));
     }
     let targets = on.iter().map(|on| parse_target(on)).collect::<Result<Vec<_>, _>>()?;
-    if run.erase.is_some() && !targets.iter().any(drive::is_named) {
+    if run.erase.is_some() && !targets.iter().any(drive::is_drive) {
         return Err(Failure::invalid_use(format!(
             "--erase is for a drive (--on /dev/disk/by-id/...), and --on {} is not a drive; remove --erase",
             on.join(" --on ")
@@ -112,7 +112,7 @@ fn matrix_request(run: &RunSpec, on: &Target) -> MatrixRequest {
     let mut filesystems: Vec<String> =
         axes.filesystems.iter().flat_map(|it| split_filesystems(it)).collect();
     if filesystems.is_empty()
-        && (matches!(on, Target::Lab | Target::Ephemeral(_)) || drive::is_named(on))
+        && (matches!(on, Target::Lab | Target::Ephemeral(_)) || drive::is_drive(on))
     {
         filesystems.push(FILESYSTEM.to_string());
     }
@@ -156,7 +156,7 @@ fn model(run: &RunSpec) -> Result<Place, Failure> {
 
 /// Resolves one target to its places: one for each machine of the lab, and a single one for any other target.
 fn resolve(run: &RunSpec, target: &Target) -> Result<Vec<Place>, Failure> {
-    if run.ranks.is_some() && (!matches!(target, Target::Path(_)) || drive::is_named(target)) {
+    if run.ranks.is_some() && (!matches!(target, Target::Path(_)) || drive::is_drive(target)) {
         return Err(Failure::invalid_use(format!(
             "--ranks needs a directory that all hosts share, and --on {target} is not one; give --on DIR"
         )));
@@ -172,7 +172,7 @@ fn resolve(run: &RunSpec, target: &Target) -> Result<Vec<Place>, Failure> {
         }
         Target::Model => model(run)?,
         Target::Ephemeral(ephemeral) => ephemeral_place(run, *ephemeral)?,
-        Target::Path(on) if drive::is_named(target) => match run.author {
+        Target::Path(on) if drive::is_drive(target) => match run.author {
             Author::File => {
                 return Err(Failure::invalid_use(format!(
                     "--on {on} is a drive, and a study file cannot name one; give it on the command line: \

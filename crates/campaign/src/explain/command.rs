@@ -99,7 +99,7 @@ pub fn explain_result(
     };
     let done = pairs.into_iter().try_for_each(&mut explain_pair);
     // After a failure, the report still includes the earlier explanations; an error of the report is then ignored.
-    let page = sidecar.map_or(Ok(()), |sidecar| sidecar.page(&why.result, basis));
+    let page = sidecar.map_or(Ok(()), |sidecar| sidecar.rewrite_report(&why.result, basis));
     done.and(page)
 }
 
@@ -141,7 +141,7 @@ mod tests {
         trials.into_iter().find(on_ext4).unwrap()
     }
 
-    fn refused(folder: &std::path::Path, trial: &Trial, against: Option<PathBuf>) -> Failure {
+    fn explain_error(folder: &std::path::Path, trial: &Trial, against: Option<PathBuf>) -> Failure {
         let line = serde_json::to_string(trial).unwrap() + "\n";
         std::fs::write(folder.join(fsdyno_record::lines::FILE), line).unwrap();
         let request = WhyRequest { result: folder.to_path_buf(), against, ..WhyRequest::default() };
@@ -152,7 +152,7 @@ mod tests {
     fn a_result_against_itself_is_refused_before_anything_runs() {
         let folder = tempfile::tempdir().unwrap();
         let (trial, itself) = (stored(), folder.path().to_path_buf());
-        let failure = refused(folder.path(), &trial, Some(itself));
+        let failure = explain_error(folder.path(), &trial, Some(itself));
         assert_eq!(failure.exit, Exit::InvalidUse, "{}", failure.message);
         assert!(failure.message.contains("with --against-fs NAME"), "{}", failure.message);
         let other = Trial { seed: trial.seed + 1, trial_id: "other".into(), ..trial.clone() };
@@ -174,7 +174,7 @@ mod tests {
             let mut trial = stored();
             let plan = trial.plan.filesystem.as_mut().unwrap();
             forge(plan, left.to_str().unwrap().to_string());
-            let failure = refused(folder.path(), &trial, None);
+            let failure = explain_error(folder.path(), &trial, None);
             assert_eq!(failure.exit, Exit::InvalidUse, "{}", failure.message);
             assert!(failure.message.contains(&format!("its '{field}' has")), "{}", failure.message);
             assert!(failure.message.contains("never from a file"), "{}", failure.message);

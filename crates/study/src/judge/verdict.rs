@@ -97,7 +97,7 @@ pub struct Outcome {
 /// The correction that made a p-value too large although the intervals would have decided.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Correction {
-    /// In the permutation test, too many relabellings separate the trials as far.
+    /// In the permutation test, too many relabellings separate the trials as far as the true labels do.
     Relabelled,
     /// The deciding part is the most certain of several.
     Parts,
