@@ -19,7 +19,7 @@ use crate::run_error::RunError;
 ///
 /// # Errors
 /// The stored trials have a different lab, host fingerprint or clock.
-pub fn may_join(
+pub fn check_compatible(
     cells: &[Cell],
     venue: &dyn Venue,
     stored: &[Trial],

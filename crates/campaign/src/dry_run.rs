@@ -69,7 +69,7 @@ fn check(
 ) -> Result<Venues, Failure> {
     target::check_permission(&experiment.requests)?;
     let stored = Store::read_trials(folder)?;
-    experiment.same_rule(&stored)?;
+    experiment.check_rule(&stored)?;
     experiment.prepare_venues(folder, &stored, session, Mode::Dry)
 }
 

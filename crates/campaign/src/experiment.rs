@@ -88,7 +88,7 @@ impl Experiment {
                 target::check_directory(path, cells, spec.jobs.into())?;
             }
         }
-        let cells = target::numbered(cells_by_request);
+        let cells = target::join_and_number(cells_by_request);
         Ok(Experiment { spec, rule, requests, cells })
     }
 
@@ -137,7 +137,7 @@ impl Experiment {
             all_skipped =
                 all_skipped.or(prepare(&mut self.cells, &|plan| boots::make(&venues, plan))?);
         }
-        crate::may_join(&self.cells, &venues, stored, mode)?;
+        crate::check_compatible(&self.cells, &venues, stored, mode)?;
         match self.share(session) {
             Some(share) => share.check_folder(folder, stored).map(drop)?,
             None => ShareFile::refuse_share(folder)?,
@@ -189,8 +189,8 @@ impl Experiment {
     ///
     /// # Errors
     /// Trials under a different rule.
-    pub fn same_rule(&self, stored: &[Trial]) -> Result<(), Failure> {
-        crate::two_stage::same_rule(self.rule.as_ref(), stored).map_err(Failure::invalid_use)
+    pub fn check_rule(&self, stored: &[Trial]) -> Result<(), Failure> {
+        crate::two_stage::check_rule(self.rule.as_ref(), stored).map_err(Failure::invalid_use)
     }
 
     /// Finds everything that the trials need, and runs them.

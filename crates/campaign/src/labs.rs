@@ -37,11 +37,12 @@ pub enum Mode {
 }
 
 /// Completes a place with the kernels found.
-pub(crate) fn found(place: LabPlace, kernels: &[KernelPlan]) -> LabPlace {
+pub(crate) fn with_found_kernels(place: LabPlace, kernels: &[KernelPlan]) -> LabPlace {
     LabPlace { kernels: kernels.to_vec(), found: true, ..place }
 }
 
-pub(crate) fn lab_of(
+/// Creates the venue of these labs.
+pub(crate) fn new_lab_venue(
     run: &RunSpec,
     labs: Vec<Lab>,
     inputs: Inputs,
@@ -68,7 +69,7 @@ pub fn lab_venue(
     stop: &Arc<AtomicBool>,
 ) -> Result<(LabVenue, Place), Failure> {
     let (labs, names) = labs(run, Mode::Run)?;
-    let venue = lab_of(run, labs.unwrap_or_default(), Inputs::default(), results, stop)?;
+    let venue = new_lab_venue(run, labs.unwrap_or_default(), Inputs::default(), results, stop)?;
     let place = machine::places(run, &names, true)?.into_iter().next();
     let place = place.ok_or_else(|| Failure::invalid_use("the command names no machine"))?;
     Ok((venue, Place::Lab(place)))

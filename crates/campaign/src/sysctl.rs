@@ -90,9 +90,9 @@ pub fn check<'a>(settings: impl IntoIterator<Item = &'a str>) -> Result<(), Matr
         // A malformed setting is refused elsewhere, with the correct form.
         let Some((key, _)) = setting.split_once('=') else { continue };
         let Some((directory, name)) = key.trim().split_once('.') else { continue };
-        let here = || Path::new("/proc/sys/vm").join(name).exists();
+        let is_in_this_kernel = || Path::new("/proc/sys/vm").join(name).exists();
         let hint = match directory {
-            "vm" if VM.contains(&name) || here() => continue,
+            "vm" if VM.contains(&name) || is_in_this_kernel() => continue,
             "vm" => hint(name, VM.iter().copied()),
             other if DIRECTORIES.contains(&other) => continue,
             other => hint(other, DIRECTORIES),

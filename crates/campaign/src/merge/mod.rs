@@ -120,16 +120,16 @@ fn combine(
     merged_share.command = commands.min().cloned().unwrap_or_default();
 
     let (known, over_time) = (by_trial(&sources), over_time(&sources));
-    let (mut trials, mut lacking, mut twice) = (Vec::new(), Vec::new(), 0);
+    let (mut trials, mut missing_indices, mut twice) = (Vec::new(), Vec::new(), 0);
     let (mut copies, mut series) = (Vec::new(), Vec::new());
-    for (place, planned) in merged_share.trials.iter().enumerate() {
+    for (index, planned) in merged_share.trials.iter().enumerate() {
         let candidates = known.get(planned).map(Vec::as_slice).unwrap_or_default();
         match choose(candidates)? {
             Some(trial) => {
-                let good = |(folder, trial): &&(&Path, &Trial)| {
+                let successful = |(folder, trial): &&(&Path, &Trial)| {
                     trial.outcome == Outcome::Ok && *folder != store.folder()
                 };
-                twice += candidates.iter().filter(good).count().saturating_sub(1);
+                twice += candidates.iter().filter(successful).count().saturating_sub(1);
                 let mut merged = trial.clone();
                 // The row in the table of the whole command.
                 merged.row = u32::try_from(planned.cell).ok();
@@ -140,11 +140,11 @@ fn combine(
                 series.extend(series_of(trial, &over_time)?.cloned());
                 trials.push(merged);
             }
-            None => lacking.push(place),
+            None => missing_indices.push(index),
         }
     }
-    let missing = missing(&lacking, &sources, merged_share.trials.len());
-    if !lacking.is_empty() && !partial {
+    let missing = format_missing(&missing_indices, &sources, merged_share.trials.len());
+    if !missing_indices.is_empty() && !partial {
         return Err(MergeError::Missing(missing));
     }
     // The logs are copied before the records that refer to them are written.
@@ -272,14 +272,14 @@ fn by_trial(sources: &[Source]) -> BTreeMap<Planned, Candidates<'_>> {
 
 /// Returns the trial to keep: a successful one, otherwise the last one in the first folder that has any.
 fn choose<'a>(candidates: &[(&Path, &'a Trial)]) -> Result<Option<&'a Trial>, MergeError> {
-    let good: Vec<&(&Path, &Trial)> =
+    let successful: Vec<&(&Path, &Trial)> =
         candidates.iter().filter(|(_, trial)| trial.outcome == Outcome::Ok).collect();
-    let Some((first, trial)) = good.first() else {
+    let Some((first, trial)) = successful.first() else {
         let Some((folder, _)) = candidates.first() else { return Ok(None) };
         let mut of_first = candidates.iter().filter(|(other, _)| other == folder);
         return Ok(of_first.next_back().map(|(_, trial)| *trial));
     };
-    for (second, other) in &good[1..] {
+    for (second, other) in &successful[1..] {
         let Some(what) = first_difference(trial, other) else { continue };
         let (first, second) = (first.to_path_buf(), second.to_path_buf());
         let label = &trial.plan.label;
@@ -362,20 +362,20 @@ fn value_difference(a: &Value, b: &Value) -> Option<(String, String, String)> {
 }
 
 /// Formats missing trials: `share 2/8 (3 trials), share 5/8 (1 of its 3 trials)`.
-fn missing(lacking: &[usize], sources: &[Source], trials: usize) -> String {
+fn format_missing(missing_indices: &[usize], sources: &[Source], trials: usize) -> String {
     let share_count =
         sources.iter().filter_map(|source| source.share.shard).map(|shard| shard.of).max();
     let share_count = share_count.unwrap_or(1);
     let mut shares: BTreeMap<Shard, usize> = BTreeMap::new();
-    for place in lacking {
-        *shares.entry(Shard::with(*place, share_count)).or_default() += 1;
+    for index in missing_indices {
+        *shares.entry(Shard::with(*index, share_count)).or_default() += 1;
     }
-    let all = |shard: &Shard| {
-        (0..trials).filter(|place| Shard::with(*place, share_count) == *shard).count()
+    let share_size = |shard: &Shard| {
+        (0..trials).filter(|index| Shard::with(*index, share_count) == *shard).count()
     };
-    let parts = shares.iter().map(|(shard, count)| match all(shard) {
-        all if all == *count => format!("share {shard} ({})", counted(all, "trial")),
-        all => format!("share {shard} ({count} of its {})", counted(all, "trial")),
+    let parts = shares.iter().map(|(shard, count)| match share_size(shard) {
+        size if size == *count => format!("share {shard} ({})", counted(size, "trial")),
+        size => format!("share {shard} ({count} of its {})", counted(size, "trial")),
     });
     parts.collect::<Vec<_>>().join(", ")
 }
