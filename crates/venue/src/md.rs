@@ -48,10 +48,10 @@ impl Drop for Array {
     /// Stops all arrays on our loop devices and nothing else: the number may belong to a different array by now, and
     /// udev may have assembled our loop devices under a different number.
     fn drop(&mut self) {
-        let begin = Instant::now();
+        let start = Instant::now();
         loop {
             let ours = arrays_over(&self.members);
-            if ours.is_empty() || begin.elapsed() >= STOP_TIMEOUT {
+            if ours.is_empty() || start.elapsed() >= STOP_TIMEOUT {
                 return;
             }
             for array in ours {

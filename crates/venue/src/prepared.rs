@@ -34,7 +34,7 @@ impl std::fmt::Debug for SetupHooks {
     }
 }
 
-/// Reports whether the disks of a plan's trials are prepared by a separate guest. An array is then created again
+/// Returns true if the disks of a plan's trials are prepared by a separate guest. An array is then created again
 /// from its prepared members by the same command: with `--assume-clean` and the same data offset, mdadm writes
 /// its superblocks and nothing else.
 fn is_prepared(plan: &Plan) -> bool {

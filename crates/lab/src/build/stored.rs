@@ -52,19 +52,19 @@ pub(crate) fn store_kernel(
 }
 
 /// Stores newly built modules in the cache: those of the build `name` for the kernel `release`. The modules of an
-/// earlier build, if any, are then in a folder below `place`, which must be in the cache.
+/// earlier build, if any, are then in a folder below `build_folder`, which must be in the cache.
 ///
 /// # Errors
 /// An error of the host.
 pub(crate) fn store_modules(
     files: &[PathBuf],
-    place: &Path,
+    build_folder: &Path,
     (name, release): (&str, &str),
     origin: &str,
     cache: &Cache,
 ) -> Result<(), LabError> {
     let folder = cache.folder(&format!("{MODULES}/{release}"))?;
-    let unnamed = place.join("modules");
+    let unnamed = build_folder.join("modules");
     fs::create_dir(&unnamed).map_err(LabError::io("create", &unnamed))?;
     for file in files {
         let copy = unnamed.join(file.file_name().unwrap_or_default());

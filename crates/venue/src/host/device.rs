@@ -113,7 +113,7 @@ impl Devices {
         self.data_and_journal().map(|device| device.held.as_fd()).collect()
     }
 
-    /// Reports whether the page cache holds the devices' backing files, so data stay cached after an unmount.
+    /// Returns true if the page cache holds the devices' backing files, so data stay cached after an unmount.
     fn are_cached(&self) -> bool {
         self.data_and_journal()
             .any(|device| loops::is_loop(&device.path) && !loops::is_direct(&device.path))
