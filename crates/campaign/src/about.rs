@@ -149,13 +149,13 @@ impl std::fmt::Display for About {
 /// # Errors
 /// A name that is taken; the message names the result that has it.
 fn check_free(name: &str, folder: &Path) -> Result<(), Failure> {
-    let same = |other: &Path| match (other.canonicalize(), folder.canonicalize()) {
+    let is_this_folder = |other: &Path| match (other.canonicalize(), folder.canonicalize()) {
         (Ok(other), Ok(folder)) => other == folder,
         _ => false,
     };
     let results = results_with_names(Path::new(RESULTS));
-    let taken = results.iter().find(|(path, names)| names.is(name) && !same(path));
-    taken.map_or(Ok(()), |(path, _)| {
+    let holder = results.iter().find(|(path, names)| names.is(name) && !is_this_folder(path));
+    holder.map_or(Ok(()), |(path, _)| {
         Err(Failure::invalid_use(format!(
             "'{name}' is the name of '{0}'; choose another name, or take it from that result: fsdyno note {0} --name ''",
             path.display()

@@ -49,8 +49,9 @@ pub fn unrequested_trials<'a>(
     stored: impl Iterator<Item = &'a Trial> + Clone,
 ) -> (usize, Vec<String>) {
     let is_requested = |plan: &Plan| {
-        let same = |cell: &Cell| (&cell.plan.hash, &cell.plan.label) == (&plan.hash, &plan.label);
-        cells.iter().any(same)
+        let is_of_plan =
+            |cell: &Cell| (&cell.plan.hash, &cell.plan.label) == (&plan.hash, &plan.label);
+        cells.iter().any(is_of_plan)
     };
     let plans = cells.iter().map(|cell| &cell.plan);
     let names = RowNames::of(plans.chain(stored.clone().map(|trial| &trial.plan)));
@@ -78,16 +79,20 @@ pub(crate) fn check_lab(
         return Ok(());
     }
     let booted = in_mode(plan, mode);
-    let here = venue.identity(&booted).map_err(|error| RunError::Missing(error.to_string()))?;
-    let Some(here) = here else { return Ok(()) };
+    let current_lab =
+        venue.identity(&booted).map_err(|error| RunError::Missing(error.to_string()))?;
+    let Some(current_lab) = current_lab else { return Ok(()) };
     for trial in comparable {
         // Repeats of one plan have the same lab, including its snapshot.
         let differs = match trial.plan.hash == plan.hash {
-            true => differing_components(&trial.lab, &here.components, |_| true),
-            false => changed_components(guest(trial), (plan.filesystem.as_ref(), &here.components)),
+            true => differing_components(&trial.lab, &current_lab.components, |_| true),
+            false => changed_components(
+                guest(trial),
+                (plan.filesystem.as_ref(), &current_lab.components),
+            ),
         };
         if let (Some(lab_id), false) = (&trial.lab_id, differs.is_empty()) {
-            let (stored, current) = (short(lab_id), short(&here.lab_id));
+            let (stored, current) = (short(lab_id), short(&current_lab.lab_id));
             return Err(RunError::OtherLab { stored, current, differs });
         }
     }
@@ -110,12 +115,14 @@ pub(crate) fn check_fingerprint(
     plan: &Plan,
     stored: &[Trial],
 ) -> Result<(), RunError> {
-    let here = venue.fingerprint(plan).map_err(|error| RunError::Missing(error.to_string()))?;
+    let current_fingerprint =
+        venue.fingerprint(plan).map_err(|error| RunError::Missing(error.to_string()))?;
     let same_medium = |trial: &&Trial| trial.plan.medium == plan.medium;
     for trial in stored.iter().filter(same_medium) {
         let stored = fingerprint::of_record(&trial.conditions);
-        let pairs =
-            here.iter().filter_map(|(what, current)| Some((what, current, stored.get(what)?)));
+        let pairs = current_fingerprint
+            .iter()
+            .filter_map(|(what, current)| Some((what, current, stored.get(what)?)));
         if let Some((what, current, stored)) = pairs.into_iter().find(|(_, a, b)| a != b) {
             let [what, stored, current] = [what, stored, current].map(String::clone);
             return Err(RunError::OtherFingerprint { what, stored, current });

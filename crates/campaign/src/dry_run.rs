@@ -78,8 +78,8 @@ fn check(
 /// # Errors
 /// A reason not to erase one of them.
 pub fn drives(run: &RunSpec, cells: &[Cell]) -> Result<Drives, Failure> {
-    let named = cells.iter().filter_map(|cell| cell.plan.medium.drive()).collect::<BTreeSet<_>>();
-    named.into_iter().map(|on| Ok((on.to_string(), drive::inspect(run, on)?))).collect()
+    let drives = cells.iter().filter_map(|cell| cell.plan.medium.drive()).collect::<BTreeSet<_>>();
+    drives.into_iter().map(|on| Ok((on.to_string(), drive::inspect(run, on)?))).collect()
 }
 
 /// Describes the trials as JSON.
@@ -150,9 +150,9 @@ pub fn text(cells: &[Cell], schedule: &[Slot], drives: &Drives) -> String {
 fn cell_text(cell: &Cell, number: usize, names: &RowNames, drives: &Drives) -> String {
     let mut text = String::new();
     let plan = &cell.plan;
-    let place = describe_target(plan);
+    let target = describe_target(plan);
     let (workload, row) = (names.workload(plan), names.row(plan));
-    text.push_str(&format!("{}. {workload} on {row}: {place}\n", number));
+    text.push_str(&format!("{}. {workload} on {row}: {target}\n", number));
     if let Some(reason) = &cell.skip {
         text.push_str(&format!("   skipped: {reason}\n"));
     }

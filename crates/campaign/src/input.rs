@@ -283,9 +283,9 @@ impl<R: Read> Read for Exactly<R> {
 
 /// Collects all regular files below a folder; links are not followed.
 fn walk(folder: &Path, below: &Path, paths: &mut Vec<PathBuf>) -> Result<(), String> {
-    let here = folder.join(below);
-    let failed = |error: io::Error| format!("'{}' cannot be read: {error}", here.display());
-    for entry in fs::read_dir(&here).map_err(failed)? {
+    let subfolder = folder.join(below);
+    let failed = |error: io::Error| format!("'{}' cannot be read: {error}", subfolder.display());
+    for entry in fs::read_dir(&subfolder).map_err(failed)? {
         let entry = entry.map_err(failed)?;
         let kind = entry.file_type().map_err(failed)?;
         let path = below.join(entry.file_name());

@@ -196,9 +196,9 @@ pub fn run(folder: &Path) -> Result<Exit, Failure> {
         ));
     }
     let mut first_failure = None;
-    for left in &found {
-        match left.clean() {
-            Ok(()) => say(&format!("removed {}", left.describe())),
+    for leftover in &found {
+        match leftover.clean() {
+            Ok(()) => say(&format!("removed {}", leftover.describe())),
             // The first error is returned at the end.
             Err(failure) if first_failure.is_none() => first_failure = Some(failure),
             Err(failure) => say_error(&format!("fsdyno: {failure}")),

@@ -123,12 +123,12 @@ fn check_ram(axes: &Request, named: &NamedMachine, ram: Bytes) -> Result<(), Fai
     if ram.0 <= memory.saturating_add(swap) {
         return Ok(());
     }
-    let here = format!("{} and {} of swap", Bytes(memory), Bytes(swap));
+    let available = format!("{} and {} of swap", Bytes(memory), Bytes(swap));
     Err(Failure::invalid_use(match &named.name {
         Some(name) if !axes.explicit.contains(&"ram") => format!(
-            "machine '{name}' has {ram} of RAM, which is more than this host has: {here}; give less with --ram"
+            "machine '{name}' has {ram} of RAM, which is more than this host has: {available}; give less with --ram"
         ),
-        _ => format!("--ram {ram} is more than this host has: {here}"),
+        _ => format!("--ram {ram} is more than this host has: {available}"),
     }))
 }
 

@@ -56,9 +56,9 @@ impl Times {
     pub(crate) fn of_boot(trial: &Trial, stretch: f64) -> Option<Times> {
         trial.plan.lab().filter(|lab| lab.accel.is_exact() && lab.boot.is_cold())?;
         let boot = trial.host.stages.get("boot").map(|time| time.seconds())?;
-        let whole = Times::of(trial, stretch);
-        let cpu = whole.cpu.map(|cpu| cpu * boot / whole.known);
-        (boot > 0.0).then_some(Times { took: boot, known: boot, fixed: boot, cpu, ..whole })
+        let trial_times = Times::of(trial, stretch);
+        let cpu = trial_times.cpu.map(|cpu| cpu * boot / trial_times.known);
+        (boot > 0.0).then_some(Times { took: boot, known: boot, fixed: boot, cpu, ..trial_times })
     }
 
     /// Returns the times of a step that only computes, and whose processor time is not known.
@@ -146,8 +146,8 @@ impl Pace {
             return (idle, (cpu / idle).min(1.0));
         }
         let ratio = (times.known / cpu).min(LAB_STRETCH);
-        let known = if self.ratio > 0.0 { self.ratio * 1.01 } else { LAB_STRETCH };
-        self.ratio = ratio.min(known);
+        let limit = if self.ratio > 0.0 { self.ratio * 1.01 } else { LAB_STRETCH };
+        self.ratio = ratio.min(limit);
         let slowdown = times.known / (cpu * self.ratio);
         (times.took / slowdown.max(1.0), 1.0)
     }

@@ -193,8 +193,8 @@ fn row_of(plan: &Plan) -> (String, String) {
 /// Returns the row of each cell: cells of earlier commands keep theirs; the others get their row in this experiment,
 /// or the next free one if that is taken.
 fn rows(cells: &[Cell], stored: &[Trial]) -> Rows {
-    let known = stored.iter().filter_map(|trial| Some((row_of(&trial.plan), trial.row?)));
-    let mut rows: Rows = known.collect();
+    let stored_rows = stored.iter().filter_map(|trial| Some((row_of(&trial.plan), trial.row?)));
+    let mut rows: Rows = stored_rows.collect();
     let mut taken: BTreeSet<u32> = rows.values().copied().collect();
     for cell in cells {
         rows.entry(row_of(&cell.plan)).or_insert_with(|| {

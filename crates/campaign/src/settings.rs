@@ -68,25 +68,25 @@ pub fn settings(
     parameters: &[String],
 ) -> Result<Vec<Settings>, SettingError> {
     let mut bare = vec![Settings::new(); kinds.len()];
-    let mut named = bare.clone();
+    let mut prefixed = bare.clone();
     for setting in parameters {
         let no_value = || SettingError::NoValue(setting.clone());
-        let (left, value) = setting.split_once('=').ok_or_else(no_value)?;
-        match left.split_once('.') {
+        let (name, value) = setting.split_once('=').ok_or_else(no_value)?;
+        match name.split_once('.') {
             Some((workload, key)) => {
                 let index = workload_index(kinds, setting, workload)?;
-                insert_once(&mut named[index], kinds[index], key, value)?;
+                insert_once(&mut prefixed[index], kinds[index], key, value)?;
             }
             None => {
-                let owners = owners(kinds, left)?;
+                let owners = owners(kinds, name)?;
                 for index in owners {
-                    insert_once(&mut bare[index], kinds[index], left, value)?;
+                    insert_once(&mut bare[index], kinds[index], name, value)?;
                 }
             }
         }
     }
-    for (bare, named) in bare.iter_mut().zip(named) {
-        bare.extend(named);
+    for (bare, prefixed) in bare.iter_mut().zip(prefixed) {
+        bare.extend(prefixed);
     }
     Ok(bare)
 }

@@ -116,9 +116,9 @@ mod tests {
 
     #[test]
     fn sysctls_of_this_kernel_and_of_modules_are_accepted() {
-        let here = std::fs::read_dir("/proc/sys/vm").unwrap().flatten();
+        let entries = std::fs::read_dir("/proc/sys/vm").unwrap().flatten();
         let names: Vec<String> =
-            here.map(|entry| format!("vm.{}=1", entry.file_name().to_string_lossy())).collect();
+            entries.map(|entry| format!("vm.{}=1", entry.file_name().to_string_lossy())).collect();
         assert!(names.len() > 20);
         check(names.iter().map(String::as_str)).unwrap();
         check(["fs.xfs.xfssyncd_centisecs=1", "kernel.sched_latency_ns=1"]).unwrap();

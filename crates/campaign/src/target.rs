@@ -258,12 +258,15 @@ pub fn check_directory(path: &Path, cells: &[Cell], jobs: usize) -> Result<(), F
         longest_name: cells.iter().map(|cell| cell.needs.longest_name).max().unwrap_or(0),
     };
     fsdyno_media::check(path, &room)?;
-    let left = fsdyno_media::leftovers(path)?;
-    if let Some(first) = left.first() {
+    let leftovers = fsdyno_media::leftovers(path)?;
+    if let Some(first) = leftovers.first() {
         say(&format!(
             "fsdyno: an earlier run was killed and left '{}'{}; clean up with: fsdyno doctor --clean '{}'",
             first.path.display(),
-            if left.len() > 1 { format!(" and {} more", left.len() - 1) } else { String::new() },
+            match leftovers.len() {
+                1 => String::new(),
+                count => format!(" and {} more", count - 1),
+            },
             path.display()
         ));
     }

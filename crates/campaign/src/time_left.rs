@@ -104,10 +104,10 @@ impl TimeLeft {
         let passed = now.saturating_sub(running.reported);
         running.reported = now;
         if working {
-            let more = ops.saturating_sub(running.ops);
-            running.ops += more;
+            let new_ops = ops.saturating_sub(running.ops);
+            running.ops += new_ops;
             running.worked += passed;
-            self.done = (self.done.0 + more, self.done.1 + passed);
+            self.done = (self.done.0 + new_ops, self.done.1 + passed);
         }
     }
 
@@ -159,8 +159,8 @@ impl TimeLeft {
                 let elapsed =
                     if by_ops { running.worked } else { now.saturating_sub(running.began) };
                 let by_pace = running.left_by_pace(cell.ops).unwrap_or_default();
-                let left = each.saturating_sub(elapsed).max(by_pace);
-                (time, longest) = (time + left, longest.max(left));
+                let remaining = each.saturating_sub(elapsed).max(by_pace);
+                (time, longest) = (time + remaining, longest.max(remaining));
                 waiting = waiting.saturating_sub(1);
             }
             time += each * waiting;

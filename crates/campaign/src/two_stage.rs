@@ -49,15 +49,15 @@ pub fn decide(rule: &Repeats, cells: &[Cell], stored: &[Trial]) -> Option<Decisi
 /// # Errors
 /// The rule of the stored trials, as a sentence.
 pub fn check_rule(rule: Option<&Repeats>, stored: &[Trial]) -> Result<(), String> {
-    let ran = stored.iter().filter(|trial| trial.outcome != Outcome::Skipped);
-    for trial in ran {
-        let theirs = trial.repeats.as_ref();
-        let same = match (rule, theirs) {
+    let executed = stored.iter().filter(|trial| trial.outcome != Outcome::Skipped);
+    for trial in executed {
+        let stored_rule = trial.repeats.as_ref();
+        let is_same = match (rule, stored_rule) {
             (None, None) => true,
-            (Some(rule), Some(theirs)) => rule.is_same_rule(theirs),
+            (Some(rule), Some(stored_rule)) => rule.is_same_rule(stored_rule),
             _ => false,
         };
-        if !same {
+        if !is_same {
             let describe = |rule: Option<&Repeats>| match rule {
                 Some(rule) => {
                     format!("{} --seed {}", rule.command_line_arguments(), rule.first_seed)
@@ -67,7 +67,7 @@ pub fn check_rule(rule: Option<&Repeats>, stored: &[Trial]) -> Result<(), String
             return Err(format!(
                 "the trials in this folder ran under {}, and this command requests {}: the number of \
                  repeats must be fixed before the results are known; request the same, or give --out a new folder",
-                describe(theirs),
+                describe(stored_rule),
                 describe(rule)
             ));
         }

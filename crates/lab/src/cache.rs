@@ -1,9 +1,9 @@
 //! The cache folder of a lab: kernels, snapshots, disk images.
 //!
-//! A lab boots files from it and unpacks packages into it, as root if root runs it, so no other user may be
-//! able to change anything in it. Every component of its path must belong to root or to the user of this
-//! process, and must not be writable by others; in a sticky folder (such as /tmp), others can add entries but cannot
-//! replace ours. A path below the folder then refers to the same file as long as we do not change it.
+//! A lab boots files from it and unpacks packages into it, as root if root runs it, so no other user may be able to
+//! change anything in it. Every component of its path must belong to root or to the user of this process, and must not
+//! be writable by others. (In a sticky folder such as /tmp, others can add entries but cannot replace existing ones.) A
+//! path below the folder then refers to the same file as long as this process does not change it.
 
 use std::env;
 use std::ffi::OsString;

@@ -158,10 +158,10 @@ impl FileCache {
 
     /// Removes the least recently used files until the total size is within the limit; `keep` is not removed.
     fn evict(&self, keep: &Path) -> io::Result<()> {
-        let mut all = self.complete()?;
-        all.sort();
-        let mut total: u64 = all.iter().map(|(_, size, _)| size).sum();
-        for (_, size, path) in all.iter().filter(|(_, _, path)| path != keep) {
+        let mut files = self.complete()?;
+        files.sort();
+        let mut total: u64 = files.iter().map(|(_, size, _)| size).sum();
+        for (_, size, path) in files.iter().filter(|(_, _, path)| path != keep) {
             if total <= self.limit {
                 break;
             }
@@ -176,7 +176,7 @@ impl FileCache {
 
     /// Returns all complete files: last use, bytes on the host, path.
     fn complete(&self) -> io::Result<Vec<(SystemTime, u64, PathBuf)>> {
-        let mut all = Vec::new();
+        let mut files = Vec::new();
         for entry in self.entries()? {
             let name = entry.file_name();
             let name = name.to_string_lossy();
@@ -185,10 +185,10 @@ impl FileCache {
             }
             // stat(2) counts blocks of 512 bytes; the length would be wrong, because an image is sparse.
             if let Ok(metadata) = entry.metadata() {
-                all.push((metadata.modified()?, metadata.blocks() * 512, entry.path()));
+                files.push((metadata.modified()?, metadata.blocks() * 512, entry.path()));
             }
         }
-        Ok(all)
+        Ok(files)
     }
 
     fn folder(&self) -> PathBuf {
@@ -312,15 +312,15 @@ mod tests {
         let files = file_cache(&folder, 1 << 30);
         let error = files.get("key", &mut || true, &mut |_| Err(RunError::Stopped)).unwrap_err();
         assert!(matches!(error, RunError::Stopped));
-        let left = files.folder().join("unfinished-k");
-        assert!(!left.exists());
-        fs::write(&left, "of a killed maker, and longer than the next").unwrap();
+        let unfinished = files.folder().join("unfinished-k");
+        assert!(!unfinished.exists());
+        fs::write(&unfinished, "of a killed maker, and longer than the next").unwrap();
         let (file, _) = files.get("key", &mut || true, &mut write(b"whole")).unwrap();
         assert_eq!(text(&file), "whole");
-        assert!(!left.exists());
-        fs::write(&left, "of a killed maker").unwrap();
+        assert!(!unfinished.exists());
+        fs::write(&unfinished, "of a killed maker").unwrap();
         assert_eq!(files.clear().unwrap(), 1);
-        assert!(!left.exists());
+        assert!(!unfinished.exists());
     }
 
     #[test]
@@ -357,7 +357,7 @@ mod tests {
             file.set_modified(SystemTime::now() - Duration::from_secs(age)).unwrap();
         }
         files.evict(&folder.join("new")).unwrap();
-        let left = |name: &str| folder.join(name).exists();
-        assert_eq!(["b", "a", "c", "new"].map(left), [false, false, true, true]);
+        let exists = |name: &str| folder.join(name).exists();
+        assert_eq!(["b", "a", "c", "new"].map(exists), [false, false, true, true]);
     }
 }

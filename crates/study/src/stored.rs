@@ -182,10 +182,10 @@ pub fn results(folder: &Path, study: &StudyFile) -> Result<Vec<RunResult>, Failu
         trials.sort_by_key(|trial| rows.iter().position(|row| *row == trial.plan.label));
         for trial in trials {
             let kernel = kernel(&trial);
-            let same = |result: &&mut RunResult| {
+            let has_this_key = |result: &&mut RunResult| {
                 (&result.run, result.variant, &result.kernel) == (&run.name, variant, &kernel)
             };
-            match results.iter_mut().find(same) {
+            match results.iter_mut().find(has_this_key) {
                 Some(result) => result.trials.push(trial),
                 None => results.push(RunResult {
                     run: run.name.clone(),

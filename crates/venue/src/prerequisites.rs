@@ -20,8 +20,8 @@ pub fn check(filesystem: &FilesystemPlan, raid: Option<RaidPlan>) -> Result<(), 
     let mut kinds = vec![filesystem.kind.as_str(), filesystem.made_kind()];
     kinds.dedup();
     for kind in kinds {
-        let known = catalog::get(kind).map_err(|error| VenueError::Failed(error.to_string()))?;
-        check_kind(known)?;
+        let kind = catalog::get(kind).map_err(|error| VenueError::Failed(error.to_string()))?;
+        check_kind(kind)?;
     }
     check_commands(filesystem)?;
     if filesystem.pool.is_some() {

@@ -42,11 +42,11 @@ pub fn check_folder(folder: &Path) -> Result<(), Failure> {
     if folder.join(ROWS_FILE).exists() {
         return Ok(());
     }
-    let taken = [ROWS_FILE, FINDINGS, PAGE].into_iter().find(|taken| contains(folder, taken));
-    taken.map_or(Ok(()), |taken| {
+    let conflict = [ROWS_FILE, FINDINGS, PAGE].into_iter().find(|name| contains(folder, name));
+    conflict.map_or(Ok(()), |name| {
         let folder = folder.display();
         Err(Failure::invalid_use(format!(
-            "'{folder}' has {taken} from something else, but no {ROWS_FILE} to resume; give a new folder with --out"
+            "'{folder}' has {name} from something else, but no {ROWS_FILE} to resume; give a new folder with --out"
         )))
     })
 }

@@ -79,21 +79,26 @@ pub fn explain_result(
                 explained.insert((is_other, index), new.clone());
                 Ok(new)
             };
-        let mut here = explain_once(false, index, &trials[index])?;
+        let mut explanation = explain_once(false, index, &trials[index])?;
         let other = other.zip(others.as_ref());
-        let mut there =
+        let mut baseline =
             other.map(|(index, others)| explain_once(true, index, &others[index])).transpose()?;
         if let Some(sidecar) = &mut sidecar {
-            let (it, against) = (here.clone(), there.clone());
-            sidecar.add(StoredExplanation { schema: SCHEMA, explained: it, baseline: against })?;
+            sidecar.add(StoredExplanation {
+                schema: SCHEMA,
+                explained: explanation.clone(),
+                baseline: baseline.clone(),
+            })?;
         }
         if let Some(phase) = &why.phase {
-            here = here.only_phase(phase);
-            there = there.map(|there| there.only_phase(phase));
+            explanation = explanation.only_phase(phase);
+            baseline = baseline.map(|baseline| baseline.only_phase(phase));
         }
-        show(&here, there.as_ref())?;
+        show(&explanation, baseline.as_ref())?;
         match &why.out {
-            Some(folder) => figures::write_files(folder, &here, there.as_ref(), &mut written),
+            Some(folder) => {
+                figures::write_files(folder, &explanation, baseline.as_ref(), &mut written)
+            }
             None => Ok(()),
         }
     };

@@ -69,11 +69,11 @@ impl Explainer {
 
     /// Refuses a lab other than the trial's: trials are bit-identical only under one lab identity.
     fn check_lab(&self, trial: &Trial) -> Result<(), Failure> {
-        let here = self.venue.identity(&trial.plan)?;
-        let Some(here) = here.filter(|here| Some(&here.lab_id) != trial.lab_id.as_ref()) else {
+        let current = self.venue.identity(&trial.plan)?;
+        let Some(current) = current.filter(|lab| Some(&lab.lab_id) != trial.lab_id.as_ref()) else {
             return Ok(());
         };
-        let differ = rerun::differing_components(&here, trial);
+        let differ = rerun::differing_components(&current, trial);
         Err(Failure::invalid_use(format!(
             "the trial {} cannot be repeated bit-identically: this lab differs from the one that it ran in ({}); \
              run the workload with this fsdyno and explain that result",
@@ -179,16 +179,17 @@ fn add_executed(explained: &mut Explained, profiled: &ProfiledRun, (symbols, mod
     let after_loading = last.counts.nodes.iter().enumerate().filter_map(grown).collect();
     let calls = kernel::Calls { all, after_loading, code_by_address: last.counts.codes.clone() };
     let names = Names::new(symbols, modules, calls);
-    let mut ran = BTreeSet::new();
+    let mut counted_phases = BTreeSet::new();
     for pair in profiled.stages.windows(2) {
         let [begun, next] = pair else { continue };
         // The guest reports a stage slightly before the number of its phase.
-        let late =
-            next.stage == Stage::Running && next.phase != begun.phase && ran.contains(&begun.phase);
-        if begun.stage != Stage::Running || late {
+        let is_late = next.stage == Stage::Running
+            && next.phase != begun.phase
+            && counted_phases.contains(&begun.phase);
+        if begun.stage != Stage::Running || is_late {
             continue;
         }
-        ran.insert(begun.phase);
+        counted_phases.insert(begun.phase);
         if let Some(phase) = explained.phases.get_mut(usize::from(begun.phase)) {
             phase.set_executed(&kernel::trees(&names, &counted(begun), &counted(next)));
         }

@@ -33,23 +33,23 @@ pub fn select(folder: &Path, rows: &[String], seed: Option<u64>) -> Result<Vec<T
     let is_row = |trial: &Trial| {
         rows.iter().any(|name| *name == trial.plan.label || *name == names.row(trial))
     };
-    let wanted = |trial: &&Trial| {
+    let is_selected = |trial: &&Trial| {
         (rows.is_empty() || is_row(trial)) && seed.is_none_or(|seed| trial.seed == seed)
     };
     let mut selected: Vec<Trial> = Vec::new();
     let mut refusal = None;
-    for trial in trials.iter().filter(wanted) {
+    for trial in trials.iter().filter(is_selected) {
         if let Some(reason) = why_irreproducible(trial) {
             refusal.get_or_insert(reason);
             continue;
         }
         // The hash does not include the label.
-        let same = |held: &&mut Trial| {
-            (&held.plan.hash, &held.plan.label) == (&trial.plan.hash, &trial.plan.label)
+        let has_same_plan = |other: &&mut Trial| {
+            (&other.plan.hash, &other.plan.label) == (&trial.plan.hash, &trial.plan.label)
         };
-        match selected.iter_mut().find(same) {
-            Some(held) if held.seed <= trial.seed => {}
-            Some(held) => *held = trial.clone(),
+        match selected.iter_mut().find(has_same_plan) {
+            Some(other) if other.seed <= trial.seed => {}
+            Some(other) => *other = trial.clone(),
             None => selected.push(trial.clone()),
         }
     }
@@ -91,8 +91,8 @@ fn find_counterpart(trial: &Trial, candidates: &[(usize, &Trial)]) -> Option<usi
         &|other| except_spec(other) == except_spec(trial) && kernel(other) == kernel(trial),
         &|other| except_spec(other) == except_spec(trial),
     ];
-    criteria.iter().find_map(|same| {
-        let mut found = candidates.iter().filter(|other| same(other.1));
+    criteria.iter().find_map(|matches| {
+        let mut found = candidates.iter().filter(|other| matches(other.1));
         let first = found.next()?;
         found.next().is_none().then_some(first.0)
     })
@@ -112,18 +112,21 @@ pub fn pairs(
     };
     let mut pairs = Vec::new();
     for (index, trial) in trials.iter().enumerate() {
-        let same =
-            |other: &&(usize, &Trial)| other.1.plan.workload.name == trial.plan.workload.name;
-        let same: Vec<(usize, &Trial)> =
-            others.iter().enumerate().collect::<Vec<_>>().iter().filter(same).copied().collect();
-        let candidates: Vec<(usize, &Trial)> =
-            same.iter().filter(|it| it.1.plan.label == trial.plan.label).copied().collect();
+        let has_same_workload =
+            |other: &(usize, &Trial)| other.1.plan.workload.name == trial.plan.workload.name;
+        let same_workload: Vec<(usize, &Trial)> =
+            others.iter().enumerate().filter(has_same_workload).collect();
+        let candidates: Vec<(usize, &Trial)> = same_workload
+            .iter()
+            .filter(|it| it.1.plan.label == trial.plan.label)
+            .copied()
+            .collect();
         let counterpart = match candidates.as_slice() {
             [(other, _)] => Some(*other),
-            [] => find_counterpart(trial, &same),
+            [] => find_counterpart(trial, &same_workload),
             several => find_counterpart(trial, several),
         };
-        match (counterpart, same.as_slice()) {
+        match (counterpart, same_workload.as_slice()) {
             (Some(other), _) | (None, &[(other, _)]) => pairs.push((index, Some(other))),
             (None, []) => {
                 return Err(Failure::invalid_use(format!(
@@ -253,17 +256,17 @@ mod tests {
         }
     }
 
-    fn same(_: &mut Plan) {}
+    fn no_change(_: &mut Plan) {}
 
     #[test]
     fn among_trials_with_one_label_the_one_with_the_same_conditions_is_selected() {
         for (what, change) in OTHERS {
-            let others = [trial_with("6.1.0", change), trial_with("6.1.0", same)];
-            let trials = [trial_with("6.1.0", same), trial_with("6.1.0", change)];
+            let others = [trial_with("6.1.0", change), trial_with("6.1.0", no_change)];
+            let trials = [trial_with("6.1.0", no_change), trial_with("6.1.0", change)];
             let found = pairs(&trials, Some(&others)).unwrap();
             assert_eq!(found, [(0, Some(1)), (1, Some(0))], "{what}");
             // A different kernel, or a different spec with the same label, may be the difference of interest.
-            let newer = [trial_with("6.12.1", same), trial_with("6.12.1", change)];
+            let newer = [trial_with("6.12.1", no_change), trial_with("6.12.1", change)];
             assert_eq!(pairs(&newer, Some(&others)).unwrap(), found, "{what}");
             let linear = |plan: &mut Plan| {
                 plan.filesystem.as_mut().unwrap().spec = "ext4 -O ^dir_index".into();
@@ -284,11 +287,14 @@ mod tests {
 
     #[test]
     fn the_trial_on_the_same_kernel_is_selected_and_none_of_two_others() {
-        let others = [trial_with("5.10.0", same), trial_with("6.1.0", same)];
-        assert_eq!(pairs(&[trial_with("6.1.0", same)], Some(&others)).unwrap(), [(0, Some(1))]);
-        assert!(pairs(&[trial_with("6.12.1", same)], Some(&others)).is_err());
+        let others = [trial_with("5.10.0", no_change), trial_with("6.1.0", no_change)];
         assert_eq!(
-            pairs(&[trial_with("6.12.1", same)], Some(&others[..1])).unwrap(),
+            pairs(&[trial_with("6.1.0", no_change)], Some(&others)).unwrap(),
+            [(0, Some(1))]
+        );
+        assert!(pairs(&[trial_with("6.12.1", no_change)], Some(&others)).is_err());
+        assert_eq!(
+            pairs(&[trial_with("6.12.1", no_change)], Some(&others[..1])).unwrap(),
             [(0, Some(0))]
         );
     }

@@ -70,8 +70,8 @@ fn explain_step(name: &str, base: &Explained, new: &Explained) -> Option<Explain
     let [old, now] = [base, new].map(|it| it.phases.iter().find(|phase| phase.name == name));
     let (old, now) = (old?, now?);
     let (before, after) = (old.instructions_per_op()?, now.instructions_per_op()?);
-    let more = after - before;
-    let source = source(now, old, more).filter(|_| more.abs() >= MIN_DIFFERENCE);
+    let increase = after - before;
+    let source = source(now, old, increase).filter(|_| increase.abs() >= MIN_DIFFERENCE);
     Some(ExplainedStep { seed: base.seed, base: before, new: after, source })
 }
 

@@ -119,11 +119,11 @@ fn combine(
     let commands = sources.iter().map(|source| &source.share.command);
     merged_share.command = commands.min().cloned().unwrap_or_default();
 
-    let (known, over_time) = (by_trial(&sources), over_time(&sources));
+    let (by_trial, over_time) = (by_trial(&sources), over_time(&sources));
     let (mut trials, mut missing_indices, mut twice) = (Vec::new(), Vec::new(), 0);
     let (mut copies, mut series) = (Vec::new(), Vec::new());
     for (index, planned) in merged_share.trials.iter().enumerate() {
-        let candidates = known.get(planned).map(Vec::as_slice).unwrap_or_default();
+        let candidates = by_trial.get(planned).map(Vec::as_slice).unwrap_or_default();
         match choose(candidates)? {
             Some(trial) => {
                 let successful = |(folder, trial): &&(&Path, &Trial)| {
@@ -157,20 +157,20 @@ fn combine(
 }
 
 fn check_same_command(a: &Source, b: &Source) -> Result<(), MergeError> {
-    let (ours, theirs) = (&a.share, &b.share);
-    let what = if ours.trials.len() != theirs.trials.len() {
+    let (first, second) = (&a.share, &b.share);
+    let what = if first.trials.len() != second.trials.len() {
         format!(
             "one has {}, the other {}",
-            counted(ours.trials.len(), "trial"),
-            theirs.trials.len()
+            counted(first.trials.len(), "trial"),
+            second.trials.len()
         )
     } else if let Some(index) =
-        (0..ours.trials.len()).find(|index| ours.trials[*index] != theirs.trials[*index])
+        (0..first.trials.len()).find(|index| first.trials[*index] != second.trials[*index])
     {
         let name = |planned: &Planned| format!("{} of '{}'", planned.trial_id, planned.label);
-        let [one, other] = [name(&ours.trials[index]), name(&theirs.trials[index])];
+        let [one, other] = [name(&first.trials[index]), name(&second.trials[index])];
         format!("trial {} is {one} in one and {other} in the other", index + 1)
-    } else if ours.baseline != theirs.baseline {
+    } else if first.baseline != second.baseline {
         "they differ in --baseline".to_string()
     } else {
         return Ok(());
@@ -179,7 +179,7 @@ fn check_same_command(a: &Source, b: &Source) -> Result<(), MergeError> {
         first: a.folder.clone(),
         second: b.folder.clone(),
         what,
-        commands: format!("the first is of: {}; the second: {}", ours.command, theirs.command),
+        commands: format!("the first is of: {}; the second: {}", first.command, second.command),
     })
 }
 
@@ -187,10 +187,10 @@ fn check_planned(source: &Source) -> Result<(), MergeError> {
     let mut planned: Vec<(&str, &str)> =
         source.share.trials.iter().map(|one| (one.trial_id.as_str(), one.label.as_str())).collect();
     planned.sort_unstable();
-    let known = |trial: &&Trial| {
+    let is_planned = |trial: &&Trial| {
         planned.binary_search(&(trial.trial_id.as_str(), trial.plan.label.as_str())).is_ok()
     };
-    match source.trials.iter().find(|trial| !known(trial)) {
+    match source.trials.iter().find(|trial| !is_planned(trial)) {
         None => Ok(()),
         Some(trial) => Err(MergeError::Unplanned {
             folder: source.folder.clone(),
@@ -214,9 +214,9 @@ fn check_same_place(sources: &[Source]) -> Result<(), MergeError> {
             }
             // One trial of each plan represents all later ones.
             let is_same =
-                |known: &Trial| known.plan.hash == trial.plan.hash && known.lab_id == trial.lab_id;
+                |other: &Trial| other.plan.hash == trial.plan.hash && other.lab_id == trial.lab_id;
             if trial.outcome != Outcome::Skipped
-                && !distinct.iter().any(|(_, known)| is_same(known))
+                && !distinct.iter().any(|(_, other)| is_same(other))
             {
                 distinct.push((source, trial));
             }
@@ -244,8 +244,8 @@ fn place_difference(a: &Trial, b: &Trial) -> Option<String> {
         facts.insert("version of fsdyno".into(), trial.version.clone());
         facts
     };
-    let (ours, theirs) = (facts(a), facts(b));
-    let mut pairs = ours.iter().filter_map(|(what, one)| Some((what, one, theirs.get(what)?)));
+    let (first, second) = (facts(a), facts(b));
+    let mut pairs = first.iter().filter_map(|(what, one)| Some((what, one, second.get(what)?)));
     let (what, one, other) = pairs.find(|(_, one, other)| one != other)?;
     Some(format!("the {what} is '{one}' and '{other}'"))
 }
@@ -258,16 +258,16 @@ fn by_trial(sources: &[Source]) -> BTreeMap<Planned, Candidates<'_>> {
     for one in sources.first().map(|source| source.share.trials.as_slice()).unwrap_or_default() {
         planned.entry((&one.trial_id, &one.label)).or_default().push(one);
     }
-    let mut known: BTreeMap<Planned, Candidates<'_>> = BTreeMap::new();
+    let mut by_trial: BTreeMap<Planned, Candidates<'_>> = BTreeMap::new();
     for source in sources {
         for trial in &source.trials {
             let slots = planned.get(&(trial.trial_id.as_str(), trial.plan.label.as_str()));
             for one in slots.into_iter().flatten() {
-                known.entry((*one).clone()).or_default().push((&source.folder, trial));
+                by_trial.entry((*one).clone()).or_default().push((&source.folder, trial));
             }
         }
     }
-    known
+    by_trial
 }
 
 /// Returns the trial to keep: a successful one, otherwise the last one in the first folder that has any.
@@ -299,19 +299,22 @@ type OverTime<'a> = BTreeMap<(&'a str, &'a str), Vec<(&'a Path, &'a Series)>>;
 
 /// Returns the time series of all folders, grouped by trial.
 fn over_time(sources: &[Source]) -> OverTime<'_> {
-    let mut known: OverTime<'_> = BTreeMap::new();
+    let mut over_time: OverTime<'_> = BTreeMap::new();
     for source in sources {
         for series in &source.series {
-            let of_trial = known.entry((&series.trial_id, &series.label)).or_default();
-            of_trial.push((&source.folder, series));
+            let trial_series = over_time.entry((&series.trial_id, &series.label)).or_default();
+            trial_series.push((&source.folder, series));
         }
     }
-    known
+    over_time
 }
 
 /// Returns the series of one trial. In a lab, they are the same wherever the trial ran.
-fn series_of<'a>(trial: &Trial, known: &OverTime<'a>) -> Result<Option<&'a Series>, MergeError> {
-    let candidates = known.get(&(trial.trial_id.as_str(), trial.plan.label.as_str()));
+fn series_of<'a>(
+    trial: &Trial,
+    over_time: &OverTime<'a>,
+) -> Result<Option<&'a Series>, MergeError> {
+    let candidates = over_time.get(&(trial.trial_id.as_str(), trial.plan.label.as_str()));
     let mut all =
         candidates.into_iter().flatten().filter(|(_, series)| series_file::belongs(series, trial));
     let Some((first, series)) = all.next() else { return Ok(None) };
@@ -341,19 +344,22 @@ fn value_difference(a: &Value, b: &Value) -> Option<(String, String, String)> {
     if a == b {
         return None;
     }
-    let below = |name: String, one: Option<&Value>, other: Option<&Value>| {
+    let difference_in = |name: String, one: Option<&Value>, other: Option<&Value>| {
         let nothing = Value::Null;
         let found = value_difference(one.unwrap_or(&nothing), other.unwrap_or(&nothing))?;
         let dot = if found.0.is_empty() { "" } else { "." };
         Some((format!("{name}{dot}{}", found.0), found.1, found.2))
     };
     match (a, b) {
-        (Value::Object(ours), Value::Object(theirs)) => ours
+        (Value::Object(first), Value::Object(second)) => first
             .keys()
-            .chain(theirs.keys())
-            .find_map(|key| below(key.clone(), ours.get(key), theirs.get(key))),
-        (Value::Array(ours), Value::Array(theirs)) => (0..ours.len().max(theirs.len()))
-            .find_map(|index| below(index.to_string(), ours.get(index), theirs.get(index))),
+            .chain(second.keys())
+            .find_map(|key| difference_in(key.clone(), first.get(key), second.get(key))),
+        (Value::Array(first), Value::Array(second)) => {
+            (0..first.len().max(second.len())).find_map(|index| {
+                difference_in(index.to_string(), first.get(index), second.get(index))
+            })
+        }
         _ => {
             let shown = |value: &Value| value.to_string().chars().take(80).collect();
             Some((String::new(), shown(a), shown(b)))

@@ -450,14 +450,14 @@ pub(crate) mod tests {
     #[test]
     fn a_success_on_one_host_does_not_supersede_a_failure_on_another() {
         let two = [trial("a", Outcome::Failed), trial("a", Outcome::Ok)];
-        let left = |ends: &[usize], lab: Option<&str>| {
+        let remaining = |ends: &[usize], lab: Option<&str>| {
             let mut trials = two.to_vec();
             trials.iter_mut().for_each(|trial| trial.lab_id = lab.map(String::from));
             drop_superseded(&mut trials, ends);
             trials.len()
         };
-        assert_eq!((left(&[2], None), left(&[1, 2], None)), (1, 2));
-        assert_eq!((left(&[2], Some("here")), left(&[1, 2], Some("here"))), (1, 1));
+        assert_eq!((remaining(&[2], None), remaining(&[1, 2], None)), (1, 2));
+        assert_eq!((remaining(&[2], Some("here")), remaining(&[1, 2], Some("here"))), (1, 1));
     }
 
     #[test]

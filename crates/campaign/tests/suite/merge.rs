@@ -327,11 +327,11 @@ fn folders_that_are_neither_shares_nor_merges_are_left_unchanged() {
     let mine = cluster.path("mine");
     std::fs::create_dir(&mine).unwrap();
     std::fs::write(mine.join("thesis"), "mine").unwrap();
-    for taken in [&first, &unshared, &mine] {
-        let before = files(taken);
-        let error = merge(taken, &shares, false).unwrap_err().to_string();
+    for folder in [&first, &unshared, &mine] {
+        let before = files(folder);
+        let error = merge(folder, &shares, false).unwrap_err().to_string();
         assert!(error.contains("new folder"), "{error}");
-        assert_eq!(files(taken), before);
+        assert_eq!(files(folder), before);
     }
     let error = merge(&cluster.path("out"), &[first, unshared], false).unwrap_err();
     assert!(error.to_string().contains("is not a share"), "{error}");
@@ -400,11 +400,11 @@ fn the_logs_of_shares_are_copied_to_the_merged_folder_and_none_is_overwritten() 
     std::fs::remove_file(removed.path()).unwrap();
     for _ in 0..2 {
         let merged = merge(&out, &shares, false).unwrap();
-        let named =
+        let with_log =
             merged.trials.iter().filter_map(|trial| Some((trial, trial.host.log.as_ref()?)));
-        let named: Vec<_> = named.collect();
-        assert_eq!(named.len(), cluster.complete().len() - 1);
-        for (trial, log) in named {
+        let with_log: Vec<_> = with_log.collect();
+        assert_eq!(with_log.len(), cluster.complete().len() - 1);
+        for (trial, log) in with_log {
             let text = std::fs::read_to_string(out.join(log)).unwrap();
             assert_eq!(text, format!("of {}", trial.trial_id));
         }

@@ -80,13 +80,13 @@ pub(crate) fn store_modules(
 fn name_folder(unnamed: &Path, folder: &Path, name: &str) -> Result<(), LabError> {
     // It must be complete once it has its name, even after a power cut of the host.
     cache::sync_file_system(unnamed).map_err(LabError::io("write", unnamed))?;
-    let named = folder.join(name);
-    let renamed = match fs::rename(unnamed, &named) {
+    let target = folder.join(name);
+    let renamed = match fs::rename(unnamed, &target) {
         Ok(()) => Ok(()),
-        Err(_) => rustix::fs::renameat_with(CWD, unnamed, CWD, &named, RenameFlags::EXCHANGE)
+        Err(_) => rustix::fs::renameat_with(CWD, unnamed, CWD, &target, RenameFlags::EXCHANGE)
             .map_err(io::Error::from),
     };
-    renamed.and_then(|()| cache::sync_directory(folder)).map_err(LabError::io("write", &named))
+    renamed.and_then(|()| cache::sync_directory(folder)).map_err(LabError::io("write", &target))
 }
 
 #[cfg(test)]
@@ -125,10 +125,10 @@ mod tests {
         let file = folder.path().join("zfs.ko");
         for version in ["first", "second"] {
             fs::write(&file, version).unwrap();
-            let place = cache.folder("builds").unwrap().join(version);
-            fs::create_dir(&place).unwrap();
+            let build_folder = cache.folder("builds").unwrap().join(version);
+            fs::create_dir(&build_folder).unwrap();
             let (files, names) = (std::slice::from_ref(&file), ("zfs", "6.1.0-56-amd64"));
-            store_modules(files, &place, names, version, &cache).unwrap();
+            store_modules(files, &build_folder, names, version, &cache).unwrap();
         }
         let stored = modules_for("6.1.0-56-amd64", &cache).unwrap().join("zfs");
         assert_eq!(fs::read_to_string(stored.join("zfs.ko")).unwrap(), "second");

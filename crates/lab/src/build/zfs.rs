@@ -169,7 +169,7 @@ fn check_request(request: &str, cache: &Cache) -> Result<(), LabError> {
     Ok(())
 }
 
-/// Returns the newest series that this version of ZFS supports, if the kernel is of a newer one; from its file META.
+/// Returns the newest series that this version of ZFS supports, if the kernel is newer; from its file META.
 fn newer_than_supported(source: &Path, release: &str) -> Option<Series> {
     let meta = fs::read_to_string(source.join("META")).ok()?;
     let maximum = meta.lines().find_map(|line| line.strip_prefix("Linux-Maximum:"))?;

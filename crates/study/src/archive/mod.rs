@@ -1,5 +1,5 @@
 //! `fsdyno report OUT --archive DIR`: archives the folder of a study, to be committed or shared. `fsdyno report` reads
-//! an archive like the folder itself and judges the claims anew.
+//! an archive like the folder itself and judges the claims again.
 
 mod readme;
 

@@ -5,7 +5,7 @@ use fsdyno_record::suggest;
 use super::FileName;
 
 /// All built-in studies in the order of `fsdyno list studies`: today's machines first, then publications by year, then
-/// readers' wishes and kernels. A new study needs a file and a row here.
+/// the claims that readers proposed, and the comparison of kernels. A new study needs a file and a row here.
 const FILES: &[(&str, &str)] = &[
     ("today", include_str!("../../../../studies/today.toml")),
     ("phillips-2001", include_str!("../../../../studies/phillips-2001.toml")),

@@ -68,13 +68,13 @@ impl Measured {
         }
         let percent = |share: f64| format!("{} %", digits((share * 1000.0).round() / 10.0));
         let [first, second] = sides.map(|(cell, _)| label(cell, &both));
-        let (more, less) = match first_share > second_share {
+        let (more_affected, less_affected) = match first_share > second_share {
             true => (&first, &second),
             false => (&second, &first),
         };
         self.note(format!(
-            "The instrument ran for {} of the time of '{first}' and {} of that of '{second}': without it, '{more}' would \
-             take up to {} less time relative to '{less}'.",
+            "The instrument ran for {} of the time of '{first}' and {} of that of '{second}': without it, \
+             '{more_affected}' would take up to {} less time relative to '{less_affected}'.",
             percent(first_share),
             percent(second_share),
             percent(saved)
@@ -389,18 +389,19 @@ pub fn format_check(check: &Check) -> String {
     let cells = check.cells();
     let cell = cells[0];
     let params: Vec<String> = cell.at.iter().map(|(k, v)| format!(" {k}={v}")).collect();
-    let same = |equal: &dyn Fn(&Cell, &Cell) -> bool| cells.iter().all(|other| equal(other, cell));
+    let all_equal =
+        |equal: &dyn Fn(&Cell, &Cell) -> bool| cells.iter().all(|other| equal(other, cell));
     let mut common = Vec::new();
-    if same(&|a, b| a.figure == b.figure && a.op == b.op) {
+    if all_equal(&|a, b| a.figure == b.figure && a.op == b.op) {
         common.push(format!("{} of", format_figure(cell)));
     }
-    if same(&|a, b| a.run == b.run) {
+    if all_equal(&|a, b| a.run == b.run) {
         common.push(cell.run.clone());
     }
-    if same(&|a, b| a.phases == b.phases) {
+    if all_equal(&|a, b| a.phases == b.phases) {
         common.push(cell.phases.join(" and "));
     }
-    let params = if same(&|a, b| a.at == b.at) { params.concat() } else { String::new() };
+    let params = if all_equal(&|a, b| a.at == b.at) { params.concat() } else { String::new() };
     let common = common.join(" ") + &params;
     // If the sides have nothing in common, their labels are complete.
     let head = if common.is_empty() { String::new() } else { format!("{}: ", common.trim_start()) };

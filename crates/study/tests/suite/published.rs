@@ -12,7 +12,7 @@ fn studies() -> Vec<StudyFile> {
     let mut paths: Vec<_> = std::fs::read_dir(&folder)
         .unwrap()
         .map(|entry| entry.unwrap().path())
-        // Readers' wishes and our own studies were not published.
+        // The claims that readers proposed, and fsdyno's own studies, were not published.
         .filter(|path| {
             path.file_stem().is_some_and(|name| {
                 !["wishes", "kernels", "today"].iter().any(|other| name == *other)
