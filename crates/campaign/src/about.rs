@@ -266,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    fn an_unknown_name_is_refused_with_a_near_one_and_an_ambiguous_one_with_its_paths() {
+    fn an_unknown_name_is_refused_with_the_nearest_one_and_an_ambiguous_one_with_its_paths() {
         let root = results(&[("a", Some("before")), ("b", Some("twice")), ("c", Some("twice"))]);
         let message = |root: &Path, given: &str| {
             find_below(root, Path::new(given))

@@ -241,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn a_mount_over_ours_is_not_unmounted() {
+    fn a_foreign_mount_over_one_of_fsdyno_is_not_unmounted() {
         // The file system at / is not on this device.
         let ours = Mounted { at: "/".into(), device: rustix::fs::makedev(7, 4095) };
         let error = ours.unmount().unwrap_err().to_string();

@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn two_rules_do_not_mix_in_one_folder() {
+    fn trials_of_a_different_rule_in_one_folder_are_refused() {
         let stored = [pilot_trial("a", 1, Some(5))];
         let same = rule(20_000, 100, 1);
         assert_eq!(check_rule(Some(&same), &stored), Ok(()));

@@ -146,7 +146,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_link_to_a_device_is_recognised() {
+    fn a_link_to_a_device_is_recognized() {
         let folder = tempfile::tempdir().unwrap();
         let link = folder.path().join("link");
         std::os::unix::fs::symlink("/dev/zero", &link).unwrap();

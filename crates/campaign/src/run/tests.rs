@@ -250,7 +250,7 @@ fn another_file_system_on_the_same_directory_is_refused_even_with_nothing_to_do(
 }
 
 #[test]
-fn host_trials_never_join_lab_trials_and_trials_of_other_requests_are_reported() {
+fn host_and_lab_trials_are_never_stored_together_and_trials_of_other_requests_are_reported() {
     let folder = tempfile::tempdir().unwrap();
     let mut store = Store::open(folder.path()).unwrap();
     run_all(&FakeVenue(succeed), &mut store, false).unwrap();
@@ -326,7 +326,7 @@ impl Venue for NoBoot {
 }
 
 #[test]
-fn a_dry_run_boots_no_guest_and_still_finds_another_lab() {
+fn a_dry_run_boots_no_guest_and_still_detects_a_different_lab() {
     let folder = tempfile::tempdir().unwrap();
     let mut store = Store::open(folder.path()).unwrap();
     run_all(&FakeVenue(succeed), &mut store, false).unwrap();

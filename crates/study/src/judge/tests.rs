@@ -458,7 +458,7 @@ fn a_verdict_from_the_directory_model_is_marked_as_such() {
 }
 
 #[test]
-fn claims_near_their_bounds_with_few_seeds_need_more_of_their_own_rows() {
+fn claims_near_their_bounds_with_few_seeds_need_more_seeds_of_their_own_rows() {
     let order = "order = { rows = [\"ext4\", \"xfs\", \"far\"], phase = \"create\", figure = \"returned\" }";
     let text = claim("C1", &ratio("xfs", "ext4", "more_than = 1.3"))
         + &claim("C2", &ratio("far", "ext4", "more_than = 1.3"));
@@ -528,7 +528,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
     #[test]
-    fn longer_times_of_one_cell_move_the_verdict_the_right_way(
+    fn longer_times_of_one_cell_move_the_verdict_in_the_expected_direction(
         seconds in prop::collection::vec((5.0..15.0f64, 5.0..15.0f64), 1..6),
         bound in 0.7..1.5f64, slower in 1.0..4.0f64,
     ) {

@@ -3,7 +3,7 @@
 use super::*;
 
 #[test]
-fn an_order_holds_link_by_link() {
+fn an_order_holds_if_each_pair_of_neighbours_is_in_order() {
     let order = "order = { rows = [\"ext4\", \"xfs\", \"far\"], phase = \"create\", figure = \"returned\" }";
     let judged = |ext4, xfs, far| judge_one(order, &[("ext4", ext4), ("xfs", xfs), ("far", far)]);
     let twenty = &[20.0, 20.2, 19.8, 20.1, 19.9];
@@ -22,18 +22,18 @@ fn an_order_holds_link_by_link() {
     assert_eq!(reversed.verdict, Verdict::Reversed);
     assert!(reversed.why.contains("2 of 2 parts fail: xfs over ext4: 0.75"), "{}", reversed.why);
     assert!(reversed.why.contains("; far over xfs: 0.66"), "{}", reversed.why);
-    // One link is reversed and one is equal: the order does not hold, but is not reversed.
+    // One pair is reversed and one is equal: the order does not hold, but is not reversed.
     let partly = judged(twenty, FIFTEEN, &[15.1, 14.9, 15.0, 15.0, 15.1]);
     assert_eq!(partly.verdict, Verdict::NoLongerHolds);
     assert!(partly.why.contains("2 of 2 parts fail"), "{}", partly.why);
-    // The most certain failure decides: a varying link casts no doubt on one that never varied.
+    // The most certain failure decides: a pair that varies does not weaken a pair that never varied.
     let exact = judged(&[20.0; 5], &[10.0; 5], &[6.0, 19.0, 3.0, 14.0, 2.0]);
     assert_eq!((exact.verdict, exact.p), (Verdict::NoLongerHolds, None), "{exact:?}");
     assert_eq!(judged(TEN, &[9.0, 11.0, 10.5, 9.5, 10.4], twenty).verdict, Verdict::Undecided);
 }
 
 #[test]
-fn within_is_about_the_largest_and_the_smallest() {
+fn within_compares_the_largest_value_with_the_smallest() {
     let within = "within = { rows = [\"ext4\", \"xfs\", \"far\"], phase = \"create\", figure = \"returned\", at_most = 1.6 }";
     let judged = |far: &[f64]| judge_one(within, &[("ext4", TEN), ("xfs", FIFTEEN), ("far", far)]);
     let holds = judged(&[12.0, 12.1, 11.9, 12.1, 11.9]);

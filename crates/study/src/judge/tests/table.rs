@@ -49,7 +49,7 @@ fn at_another_scale_times_have_no_ratio_but_shares_do() {
 }
 
 #[test]
-fn at_another_scale_times_are_of_less_work_and_shares_are_unchanged() {
+fn at_another_scale_times_measure_less_work_and_shares_are_unchanged() {
     let value = |figure: &str| {
         format!(
             "value = {{ row = \"ext4\", phase = \"create\", figure = \"{figure}\" }}\nmore_than = 1"
