@@ -50,7 +50,7 @@ pub struct Runner<'a> {
     pub jobs: usize,
     /// Build of this program, stored in each record.
     pub build: Option<&'a Build>,
-    /// Ends the run when set.
+    /// The flag that ends the run when set.
     pub stop: &'a AtomicBool,
     /// Observer of the run.
     pub observer: &'a dyn Observer,

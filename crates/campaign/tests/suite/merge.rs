@@ -410,7 +410,7 @@ fn the_logs_of_shares_are_copied_to_the_merged_folder_and_none_is_overwritten() 
         }
         assert_eq!(files(&out.join("logs")).len(), cluster.complete().len() - 1);
     }
-    // The log of another trial blocks the continued merge, and stays.
+    // The log of another trial blocks the continued merge, and remains.
     let other = cluster.path("other");
     merge(&other, &shares[..1], true).unwrap();
     let blocking_log = other.join("logs").join(files(&two.join("logs"))[0].0.clone());

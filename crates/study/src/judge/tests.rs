@@ -314,7 +314,7 @@ fn the_margin_is_independent_of_the_number_of_seeds() {
         };
         assert!(claim.why.contains(expected_reason), "{n} seeds: {}", claim.why);
     }
-    // Beyond the margin two seeds with scatter still decide nothing, and five decide.
+    // Beyond the margin, two seeds with scatter still decide nothing; five do.
     let unclear = [13.0, 16.5, 14.8, 15.2, 15.6];
     assert_eq!(judged(&unclear[..1]).verdict, Verdict::Undecided);
     let with_two = judged(&unclear[..2]);
@@ -345,7 +345,7 @@ fn a_difference_is_absent_only_if_it_is_shown_to_be_within_the_margin() {
     assert_eq!(judged(&[10.3, 10.8, 9.9, 10.9, 10.1]).verdict, Verdict::Undecided);
     let one_seed = judge_one(&more, &[("ext4", &[10.0]), ("xfs", &[10.0])]);
     assert_eq!(one_seed.verdict, Verdict::Undecided, "one seed cannot show equality");
-    // Corrected for many claims, the reversal is no longer certain, but that the claim does not hold still is.
+    // Corrected for many claims, the reversal is no longer certain, but it is still certain that the claim fails.
     let reversed = &[9.5, 9.0, 9.6, 9.2, 9.45][..];
     assert_eq!(judged(reversed).verdict, Verdict::Reversed);
     let study_of_many: String = (0..40).map(|index| claim(&format!("C{index}"), &more)).collect();
@@ -478,7 +478,7 @@ fn claims_near_their_bounds_with_few_seeds_need_more_seeds_of_their_own_rows() {
     assert_eq!(shortages(&[10.9]).len(), 1);
     assert_eq!(shortages(&[15.5, 15.5]).len(), 1, "a stopped run is continued");
     assert_eq!(shortages(&[15.5, 15.5, 15.5]), []);
-    // In an order, only the links near 1 are found.
+    // In an order, only the pairs near 1 are found.
     let links = seed_shortages(
         &study(&claim("C1", order)),
         &historical(trials(&[("ext4", &[10.0]), ("xfs", &[11.0]), ("far", &[40.0])])),

@@ -46,7 +46,7 @@ fn within_compares_the_largest_value_with_the_smallest() {
 #[test]
 fn the_judged_ratio_shows_which_is_the_larger() {
     let within = "within = { rows = [\"ext4\", \"xfs\"], phase = \"create\", figure = \"returned\", at_most = 1.2 }";
-    // One long seed makes the mean of xfs the larger; by its ratios, paired by seed, ext4 is.
+    // One seed with a long time makes the mean of xfs larger; by the ratios, paired by seed, ext4 is.
     let (ext4, xfs) = (&[10.0, 10.0, 10.0, 10.0, 10.0][..], &[8.0, 8.0, 8.0, 8.0, 19.0][..]);
     let judged = judge_one(within, &[("ext4", ext4), ("xfs", xfs)]);
     assert!(judged.measured.unwrap().value >= 1.0, "{judged:?}");

@@ -38,7 +38,7 @@ fn many_claims_are_corrected_for_their_number() {
 
 #[test]
 fn the_absence_of_a_difference_is_corrected_like_any_result() {
-    // 0.954 (0.91 to 1.002): the interval ends before 1.05, and is not so far from 1 that the claim is reversed.
+    // 0.954 (0.91 to 1.002): the interval ends before 1.05, but is not far enough from 1 for a reversal.
     let rows: &[(&str, &[f64])] =
         &[("ext4", &[10.0; 5]), ("xfs", &[9.05, 9.35, 9.53, 9.75, 10.05])];
     let more = ratio("xfs", "ext4", "more_than = 1.0");
@@ -84,7 +84,7 @@ fn trials_of_a_host_are_relabelled_at_the_difference_that_counts() {
 
 #[test]
 fn a_reversal_must_be_certainly_beyond_1_and_not_only_outside_its_bound() {
-    // 0.935: far from 1.3, and not so far from 1.
+    // 0.935: far from 1.3, but near 1.
     let rows: &[(&str, &[f64])] = &[("ext4", &[10.0; 5]), ("xfs", &[9.5, 9.0, 9.6, 9.2, 9.45])];
     let more = ratio("xfs", "ext4", "more_than = 1.3");
     let alone = first_of(1, &more, rows);
@@ -151,7 +151,7 @@ fn a_correction_for_parts_is_not_attributed_to_the_claims() {
 #[test]
 fn among_many_claims_the_least_certain_part_is_undecided_and_not_the_nearest() {
     let order = "order = { rows = [\"ext4\", \"xfs\", \"far\"], phase = \"create\", figure = \"returned\" }";
-    // The first link is the nearest to 1 and never varied; the second is far from it and scatters.
+    // The first pair is the nearest to 1 and never varied; the second is far from it and scatters.
     let far = &[15.0, 21.0, 25.0, 30.0, 38.0];
     let rows: &[(&str, &[f64])] = &[("ext4", &[10.0; 5]), ("xfs", &[13.0; 5]), ("far", far)];
     let alone = first_of(1, order, rows);
