@@ -18,14 +18,18 @@ fn main() {
 }
 
 /// Compiles NAME/NAME.c to NAME.so.
-fn compile(name: &str, more: &[&str]) {
+fn compile(name: &str, extra_flags: &[&str]) {
     let source = format!("{name}/{name}.c");
     println!("cargo::rerun-if-changed={source}");
     let Some(folder) = std::env::var_os("OUT_DIR") else { return };
     // Rust also links with cc, so it is installed.
     let compiler = std::env::var_os("CC").unwrap_or_else(|| "cc".into());
     let mut command = Command::new(&compiler);
-    command.args(FLAGS).args(more).arg("-o").arg(Path::new(&folder).join(format!("{name}.so")));
+    command
+        .args(FLAGS)
+        .args(extra_flags)
+        .arg("-o")
+        .arg(Path::new(&folder).join(format!("{name}.so")));
     command.arg(source);
     match command.status() {
         Ok(status) if status.success() => {}

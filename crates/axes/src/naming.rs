@@ -37,9 +37,9 @@ fn compare_with_no_machine(values: &mut Values) {
     for (index, _) in labels().enumerate().filter(|(_, label)| label.of_machine) {
         let none = (index, String::new());
         let Some(without) = values.get(&none).cloned() else { continue };
-        let of_machines = values.range_mut((index, String::new())..(index + 1, String::new()));
+        let machine_values = values.range_mut((index, String::new())..(index + 1, String::new()));
         let mut all = without.clone();
-        for (_, of_machine) in of_machines {
+        for (_, of_machine) in machine_values {
             all.extend(of_machine.iter().cloned());
             of_machine.extend(without.iter().cloned());
         }
@@ -204,8 +204,8 @@ impl RowNames {
             |key: &String| self.differing.params.contains(&(workload.name.clone(), key.clone()));
         let parts = workload.params.iter().filter(|(key, _)| differs(key));
         let parts = parts.map(|(key, value)| format!(" {key}={value}"));
-        let of = recording(subject.plan).map(|name| format!(" of {name}"));
-        workload.name.clone() + &of.unwrap_or_default() + &parts.collect::<String>()
+        let suffix = recording(subject.plan).map(|name| format!(" of {name}"));
+        workload.name.clone() + &suffix.unwrap_or_default() + &parts.collect::<String>()
     }
 
     /// Returns the part of a row's name after its label: `, ssd-sata, 4 threads`, or nothing.
@@ -272,11 +272,11 @@ fn key(subject: &Subject<'_>) -> (String, String, Option<String>) {
 fn distinct<'a, T: Into<Subject<'a>>>(subjects: impl IntoIterator<Item = T>) -> Vec<Subject<'a>> {
     let mut seen = BTreeSet::new();
     let subjects = subjects.into_iter().map(Into::into);
-    let new = |subject: &Subject<'a>| {
+    let is_new = |subject: &Subject<'a>| {
         let plan = (subject.plan.hash.as_str(), subject.plan.label.as_str());
         seen.insert((plan, subject.lab_id, subject.host_kernel, subject.host_cpu))
     };
-    subjects.filter(new).collect()
+    subjects.filter(is_new).collect()
 }
 
 #[cfg(test)]

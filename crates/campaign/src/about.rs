@@ -35,9 +35,9 @@ pub struct About {
 /// # Errors
 /// The reason why it is not a valid name.
 pub fn parse_name(text: &str) -> Result<String, String> {
-    let is_in = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);
+    let is_allowed = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);
     let length = text.chars().count();
-    match text.chars().find(|c| !is_in(*c)) {
+    match text.chars().find(|c| !is_allowed(*c)) {
         Some(c) => Err(format!("{c:?} cannot be in a name; use letters, digits, '.', '_' and '-'")),
         None if text.starts_with(['.', '-']) => {
             Err("a name begins with a letter, a digit or '_'".into())
@@ -71,7 +71,7 @@ impl About {
     /// A file that is unreadable, or contains anything other than a name and a note.
     pub fn read(folder: &Path) -> Result<About, Failure> {
         let path = folder.join(FILE);
-        let bad = |why: String| {
+        let failed = |why: String| {
             Failure::invalid_use(format!("failed to read '{}': {why}", path.display()))
         };
         let text = match bounded::read_to_string(&path, &WRITTEN) {
@@ -81,11 +81,12 @@ impl About {
             {
                 return Ok(About::default());
             }
-            Err(error) => return Err(bad(error.to_string())),
+            Err(error) => return Err(failed(error.to_string())),
         };
-        let about: About = serde_json::from_str(&text).map_err(|error| bad(error.to_string()))?;
+        let about: About =
+            serde_json::from_str(&text).map_err(|error| failed(error.to_string()))?;
         let check = |text: &Option<String>, parse: fn(&str) -> Result<String, String>| match text {
-            Some(text) => parse(text).map(drop).map_err(bad),
+            Some(text) => parse(text).map(drop).map_err(failed),
             None => Ok(()),
         };
         check(&about.name, parse_name)?;
@@ -148,13 +149,13 @@ impl std::fmt::Display for About {
 /// # Errors
 /// A name that is taken; the message names the result that has it.
 fn check_free(name: &str, folder: &Path) -> Result<(), Failure> {
-    let same = |other: &Path| match (other.canonicalize(), folder.canonicalize()) {
+    let is_this_folder = |other: &Path| match (other.canonicalize(), folder.canonicalize()) {
         (Ok(other), Ok(folder)) => other == folder,
         _ => false,
     };
-    let all = named(Path::new(RESULTS));
-    let taken = all.iter().find(|(path, names)| names.is(name) && !same(path));
-    taken.map_or(Ok(()), |(path, _)| {
+    let results = results_with_names(Path::new(RESULTS));
+    let holder = results.iter().find(|(path, names)| names.is(name) && !is_this_folder(path));
+    holder.map_or(Ok(()), |(path, _)| {
         Err(Failure::invalid_use(format!(
             "'{name}' is the name of '{0}'; choose another name, or take it from that result: fsdyno note {0} --name ''",
             path.display()
@@ -178,12 +179,12 @@ fn find_below(root: &Path, given: &Path) -> Result<PathBuf, Failure> {
     let Some(name) = name.to_str().filter(|_| given.symlink_metadata().is_err()) else {
         return Ok(given.into());
     };
-    let all = named(root);
+    let results = results_with_names(root);
     let found: Vec<&PathBuf> =
-        all.iter().filter(|(_, names)| names.is(name)).map(|(path, _)| path).collect();
+        results.iter().filter(|(_, names)| names.is(name)).map(|(path, _)| path).collect();
     match found.as_slice() {
         [one] => Ok((*one).clone()),
-        [] => Err(Failure::invalid_use(unknown(root, name, &all))),
+        [] => Err(Failure::invalid_use(unknown_message(root, name, &results))),
         several => {
             let list: Vec<String> = several.iter().map(|it| it.display().to_string()).collect();
             Err(Failure::invalid_use(format!(
@@ -195,12 +196,12 @@ fn find_below(root: &Path, given: &Path) -> Result<PathBuf, Failure> {
 }
 
 /// Returns the message for a name that no result has.
-fn unknown(root: &Path, name: &str, all: &[(PathBuf, Names)]) -> String {
+fn unknown_message(root: &Path, name: &str, results: &[(PathBuf, Names)]) -> String {
     let root = root.display();
-    let known: Vec<&str> = all.iter().flat_map(|(_, names)| names.all()).collect();
+    let known: Vec<&str> = results.iter().flat_map(|(_, names)| names.all()).collect();
     let hint = match suggest::nearest(name, known.iter().copied()) {
         Some(near) => format!("did you mean '{near}'?"),
-        None if all.is_empty() => "name a result folder or its trials.ndjson".into(),
+        None if results.is_empty() => "name a result folder or its trials.ndjson".into(),
         None => "fsdyno list results prints all".into(),
     };
     format!(
@@ -226,7 +227,7 @@ impl Names {
 }
 
 /// Returns the results below a folder, with their names.
-fn named(root: &Path) -> Vec<(PathBuf, Names)> {
+fn results_with_names(root: &Path) -> Vec<(PathBuf, Names)> {
     let names = |path: &Path| Names {
         // An unreadable file counts as having no name; `list results` reports it.
         name: About::read(path).ok().and_then(|about| about.name),
@@ -241,7 +242,7 @@ mod tests {
 
     use super::*;
 
-    /// Creates results below a folder, each with its name.
+    /// Creates results in a temporary folder, each with its name, if it has one.
     fn results(all: &[(&str, Option<&str>)]) -> tempfile::TempDir {
         let root = tempfile::tempdir().unwrap();
         for (folder, name) in all {
@@ -265,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    fn an_unknown_name_is_refused_with_a_near_one_and_an_ambiguous_one_with_its_paths() {
+    fn an_unknown_name_is_refused_with_the_nearest_one_and_an_ambiguous_one_with_its_paths() {
         let root = results(&[("a", Some("before")), ("b", Some("twice")), ("c", Some("twice"))]);
         let message = |root: &Path, given: &str| {
             find_below(root, Path::new(given))

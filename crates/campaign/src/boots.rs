@@ -16,16 +16,16 @@ pub fn missing<'c>(cells: impl Iterator<Item = &'c Cell>, venue: &dyn Venue) -> 
     cells.filter_map(|cell| venue.missing_snapshot(&cell.plan).ok().flatten()).collect()
 }
 
-/// Makes the snapshot that a plan's trials resume from, unless there is one, and keeps the time that this takes here.
+/// Makes the snapshot that a plan's trials resume from, unless it exists, and stores how long that takes on this host.
 pub(crate) fn make(venue: &dyn Venue, plan: &Plan) -> Result<(), VenueError> {
     if plan.lab().is_none_or(|lab| lab.boot.is_cold()) {
         return Ok(());
     }
     let is_missing = venue.missing_snapshot(plan)?.is_some();
-    let begun = Instant::now();
+    let start = Instant::now();
     venue.identity(plan)?;
     if is_missing {
-        Speeds::learn_boot(begun.elapsed());
+        Speeds::learn_boot(start.elapsed());
     }
     Ok(())
 }
@@ -41,9 +41,9 @@ mod tests {
     use crate::{LabPlace, MatrixRequest, Place, matrix};
 
     /// A lab with the snapshot of xfs, and without the tools of btrfs.
-    struct HasXfs;
+    struct LabWithXfs;
 
-    impl Venue for HasXfs {
+    impl Venue for LabWithXfs {
         fn identity(&self, _: &Plan) -> Result<Option<Identity>, VenueError> {
             Ok(None)
         }
@@ -79,6 +79,6 @@ mod tests {
         let cells = matrix(&request, &Place::Lab(lab)).unwrap();
         assert_eq!(cells.len(), 8);
         let keys = ["ext4", "f2fs"].map(String::from).into();
-        assert_eq!(missing(cells.iter(), &HasXfs), keys);
+        assert_eq!(missing(cells.iter(), &LabWithXfs), keys);
     }
 }

@@ -19,22 +19,22 @@ use crate::run_error::RunError;
 ///
 /// # Errors
 /// The stored trials have a different lab, host fingerprint or clock.
-pub fn may_join(
+pub fn check_compatible(
     cells: &[Cell],
     venue: &dyn Venue,
     stored: &[Trial],
     mode: Mode,
 ) -> Result<(), RunError> {
-    same_clock(cells, stored)?;
+    check_clock(cells, stored)?;
     for cell in cells.iter().filter(|cell| cell.skip.is_none()) {
-        same_lab(venue, &cell.plan, stored, mode)?;
-        same_fingerprint(venue, &cell.plan, stored)?;
+        check_lab(venue, &cell.plan, stored, mode)?;
+        check_fingerprint(venue, &cell.plan, stored)?;
     }
     Ok(())
 }
 
 /// Checks the clocks: times of a lab, a model and a host share a table only if one command requests all of them.
-fn same_clock(cells: &[Cell], stored: &[Trial]) -> Result<(), RunError> {
+fn check_clock(cells: &[Cell], stored: &[Trial]) -> Result<(), RunError> {
     let clocks: Vec<&str> = cells.iter().map(|cell| clock(&cell.plan.venue)).collect();
     let other = stored.iter().map(|trial| clock(&trial.plan.venue)).find(|it| !clocks.contains(it));
     match (other, clocks.first()) {
@@ -49,8 +49,9 @@ pub fn unrequested_trials<'a>(
     stored: impl Iterator<Item = &'a Trial> + Clone,
 ) -> (usize, Vec<String>) {
     let is_requested = |plan: &Plan| {
-        let same = |cell: &Cell| (&cell.plan.hash, &cell.plan.label) == (&plan.hash, &plan.label);
-        cells.iter().any(same)
+        let is_of_plan =
+            |cell: &Cell| (&cell.plan.hash, &cell.plan.label) == (&plan.hash, &plan.label);
+        cells.iter().any(is_of_plan)
     };
     let plans = cells.iter().map(|cell| &cell.plan);
     let names = RowNames::of(plans.chain(stored.clone().map(|trial| &trial.plan)));
@@ -67,7 +68,7 @@ pub fn unrequested_trials<'a>(
 }
 
 /// Checks the lab: results of two labs in one folder would be mistaken for repeats in one lab.
-pub(crate) fn same_lab(
+pub(crate) fn check_lab(
     venue: &dyn Venue,
     plan: &Plan,
     stored: &[Trial],
@@ -78,16 +79,20 @@ pub(crate) fn same_lab(
         return Ok(());
     }
     let booted = in_mode(plan, mode);
-    let here = venue.identity(&booted).map_err(|error| RunError::Missing(error.to_string()))?;
-    let Some(here) = here else { return Ok(()) };
+    let current_lab =
+        venue.identity(&booted).map_err(|error| RunError::Missing(error.to_string()))?;
+    let Some(current_lab) = current_lab else { return Ok(()) };
     for trial in comparable {
         // Repeats of one plan have the same lab, including its snapshot.
         let differs = match trial.plan.hash == plan.hash {
-            true => differing(&trial.lab, &here.components, |_| true),
-            false => changed_components(guest(trial), (plan.filesystem.as_ref(), &here.components)),
+            true => differing_components(&trial.lab, &current_lab.components, |_| true),
+            false => changed_components(
+                guest(trial),
+                (plan.filesystem.as_ref(), &current_lab.components),
+            ),
         };
         if let (Some(lab_id), false) = (&trial.lab_id, differs.is_empty()) {
-            let (stored, current) = (short(lab_id), short(&here.lab_id));
+            let (stored, current) = (short(lab_id), short(&current_lab.lab_id));
             return Err(RunError::OtherLab { stored, current, differs });
         }
     }
@@ -105,17 +110,19 @@ pub(crate) fn in_mode(plan: &Plan, mode: Mode) -> Plan {
 }
 
 /// Compares the host fingerprint of a directory: with a different kernel or mount, the same path gives other results.
-pub(crate) fn same_fingerprint(
+pub(crate) fn check_fingerprint(
     venue: &dyn Venue,
     plan: &Plan,
     stored: &[Trial],
 ) -> Result<(), RunError> {
-    let here = venue.fingerprint(plan).map_err(|error| RunError::Missing(error.to_string()))?;
+    let current_fingerprint =
+        venue.fingerprint(plan).map_err(|error| RunError::Missing(error.to_string()))?;
     let same_medium = |trial: &&Trial| trial.plan.medium == plan.medium;
     for trial in stored.iter().filter(same_medium) {
         let stored = fingerprint::of_record(&trial.conditions);
-        let pairs =
-            here.iter().filter_map(|(what, current)| Some((what, current, stored.get(what)?)));
+        let pairs = current_fingerprint
+            .iter()
+            .filter_map(|(what, current)| Some((what, current, stored.get(what)?)));
         if let Some((what, current, stored)) = pairs.into_iter().find(|(_, a, b)| a != b) {
             let [what, stored, current] = [what, stored, current].map(String::clone);
             return Err(RunError::OtherFingerprint { what, stored, current });
@@ -146,7 +153,7 @@ pub(crate) fn changed_components((filesystem, a): Guest<'_>, (other, b): Guest<'
         !["initramfs", "modules", "snapshot"].contains(&name)
             && (one_set || !name.starts_with("library "))
     };
-    differing(a, b, is_compared)
+    differing_components(a, b, is_compared)
 }
 
 /// Returns the components of a stored trial's guest.
@@ -161,7 +168,7 @@ fn tool_set(filesystem: Option<&FilesystemPlan>) -> Option<&str> {
     catalog::get(kind).is_ok_and(is_downloaded).then_some(kind)
 }
 
-fn differing(
+fn differing_components(
     a: &BTreeMap<String, String>,
     b: &BTreeMap<String, String>,
     is_compared: impl Fn(&str) -> bool,
@@ -192,8 +199,8 @@ mod tests {
         let lab = |snapshot: &str| components(&[("snapshot", snapshot)]);
         let (plan, a, b) = (plan("ext4"), lab("a"), lab("b"));
         assert_eq!(changed_components((Some(&plan), &a), (Some(&plan), &b)), "");
-        assert_eq!(differing(&a, &b, |_| true), "snapshot");
-        assert_eq!(differing(&a, &a, |_| true), "");
+        assert_eq!(differing_components(&a, &b, |_| true), "snapshot");
+        assert_eq!(differing_components(&a, &a, |_| true), "");
     }
 
     #[test]

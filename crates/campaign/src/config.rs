@@ -21,15 +21,15 @@ pub fn expand(kind: &Kind, settings: &Settings) -> Result<Settings, String> {
     let (Some(read), Some(file)) = (kind.config, settings.get(KEY)) else {
         return Ok(settings.clone());
     };
-    let mut expanded = read(file, &contents)?;
+    let mut expanded = read(file, &read_contents)?;
     expanded.extend(settings.clone());
     expanded.remove(KEY);
     Ok(expanded)
 }
 
-fn contents(path: &str) -> Result<Vec<u8>, String> {
-    let cannot = |error: std::io::Error| format!("it cannot be read: {error}");
-    bounded::read(Path::new(path), &WRITTEN).map_err(cannot)
+fn read_contents(path: &str) -> Result<Vec<u8>, String> {
+    let failed = |error: std::io::Error| format!("it cannot be read: {error}");
+    bounded::read(Path::new(path), &WRITTEN).map_err(failed)
 }
 
 #[cfg(test)]

@@ -14,7 +14,7 @@ use crate::unsupported::refuse_unsupported;
 
 /// Tests whether a target is a drive: a path below /dev that is not a folder such as /dev/shm, or a block device
 /// elsewhere, possibly behind a symbolic link.
-pub fn is_named(on: &Target) -> bool {
+pub fn is_drive(on: &Target) -> bool {
     let Target::Path(path) = on else { return false };
     let path = Path::new(path);
     let is_device = path.metadata().is_ok_and(|found| found.file_type().is_block_device());
@@ -41,8 +41,8 @@ pub fn place(run: &RunSpec, on: &str) -> Result<Place, Failure> {
              or --on lab or --on loop:SIZE"
         )));
     }
-    let seen = inspect(run, on)?;
+    let drive = inspect(run, on)?;
     let (raid, journal_size) = (None, None);
     let device = HostDevice::Drive(on.to_string());
-    Ok(Place::Device(DevicePlace { device, size: seen.size(), raid, journal_size }))
+    Ok(Place::Device(DevicePlace { device, size: drive.size(), raid, journal_size }))
 }

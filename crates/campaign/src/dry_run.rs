@@ -24,7 +24,7 @@ pub type Drives = BTreeMap<String, InspectedDrive>;
 pub struct DryRun {
     /// Their description.
     pub text: String,
-    /// The requirement that this host lacks for them, which is reported already.
+    /// The requirement that this host lacks for these trials; it has already been reported.
     pub missing: Option<Failure>,
 }
 
@@ -69,7 +69,7 @@ fn check(
 ) -> Result<Venues, Failure> {
     target::check_permission(&experiment.requests)?;
     let stored = Store::read_trials(folder)?;
-    experiment.same_rule(&stored)?;
+    experiment.check_rule(&stored)?;
     experiment.prepare_venues(folder, &stored, session, Mode::Dry)
 }
 
@@ -78,8 +78,8 @@ fn check(
 /// # Errors
 /// A reason not to erase one of them.
 pub fn drives(run: &RunSpec, cells: &[Cell]) -> Result<Drives, Failure> {
-    let named = cells.iter().filter_map(|cell| cell.plan.medium.drive()).collect::<BTreeSet<_>>();
-    named.into_iter().map(|on| Ok((on.to_string(), drive::inspect(run, on)?))).collect()
+    let drives = cells.iter().filter_map(|cell| cell.plan.medium.drive()).collect::<BTreeSet<_>>();
+    drives.into_iter().map(|on| Ok((on.to_string(), drive::inspect(run, on)?))).collect()
 }
 
 /// Describes the trials as JSON.
@@ -150,16 +150,16 @@ pub fn text(cells: &[Cell], schedule: &[Slot], drives: &Drives) -> String {
 fn cell_text(cell: &Cell, number: usize, names: &RowNames, drives: &Drives) -> String {
     let mut text = String::new();
     let plan = &cell.plan;
-    let place = place(plan);
+    let target = describe_target(plan);
     let (workload, row) = (names.workload(plan), names.row(plan));
-    text.push_str(&format!("{}. {workload} on {row}: {place}\n", number));
+    text.push_str(&format!("{}. {workload} on {row}: {target}\n", number));
     if let Some(reason) = &cell.skip {
         text.push_str(&format!("   skipped: {reason}\n"));
     }
     let params: Vec<String> =
         plan.workload.params.iter().map(|(key, value)| format!("{key}={value}")).collect();
     text.push_str(&format!("   parameters: {}\n", params.join(" ")));
-    if let Some(argv) = array(plan) {
+    if let Some(argv) = array_command(plan) {
         text.push_str(&format!("   array: {}\n", argv.join(" ")));
     }
     if let Some(filesystem) = plan.filesystem.as_ref().filter(|it| !it.is_raw()) {
@@ -173,7 +173,7 @@ fn cell_text(cell: &Cell, number: usize, names: &RowNames, drives: &Drives) -> S
     for (phase, counts) in &cell.phases {
         let ops = match counts.is_empty() {
             true => "as many ops as time or space permit".to_string(),
-            false => ops(counts),
+            false => format_ops(counts),
         };
         text.push_str(&format!("   phase {phase}: {ops}\n"));
     }
@@ -232,7 +232,7 @@ fn filesystem_text(plan: &Plan, filesystem: &FilesystemPlan, drives: &Drives) ->
 }
 
 /// Describes the target of a plan.
-fn place(plan: &Plan) -> String {
+fn describe_target(plan: &Plan) -> String {
     let medium = &plan.medium;
     let raid = medium.raid().map(|raid| format!("RAID {raid} of ")).unwrap_or_default();
     let on = match medium {
@@ -262,7 +262,7 @@ fn place(plan: &Plan) -> String {
 
 /// Returns the command that creates the md array, if there is one. Its loop devices and array number are not known
 /// before they are created, hence the placeholders.
-fn array(plan: &Plan) -> Option<Vec<String>> {
+fn array_command(plan: &Plan) -> Option<Vec<String>> {
     let raid = plan.medium.raid()?;
     let name = |disk: u32| match plan.in_lab() {
         true => format!("/dev/nbd{disk}"),
@@ -271,7 +271,7 @@ fn array(plan: &Plan) -> Option<Vec<String>> {
     Some(fsdyno_filesystem::array::create(raid, &(0..raid.disks).map(name).collect::<Vec<_>>()))
 }
 
-fn ops(counts: &BTreeMap<OpKind, u64>) -> String {
+fn format_ops(counts: &BTreeMap<OpKind, u64>) -> String {
     let parts: Vec<String> = counts
         .iter()
         .filter(|(_, count)| **count > 0)

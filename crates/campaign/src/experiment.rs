@@ -79,16 +79,16 @@ impl Experiment {
         for request in &mut requests {
             request.matrix_request.inputs = crate::read_inputs(&request.matrix_request)?;
         }
-        let of_requests =
+        let cells_by_request =
             requests.iter().map(TargetRequest::cells).collect::<Result<Vec<_>, _>>()?;
-        let labels = of_requests.iter().flatten().map(|cell| cell.plan.label.as_str());
+        let labels = cells_by_request.iter().flatten().map(|cell| cell.plan.label.as_str());
         check_baseline(spec.baseline.as_deref(), labels)?;
-        for (request, cells) in requests.iter().zip(&of_requests) {
+        for (request, cells) in requests.iter().zip(&cells_by_request) {
             if let Place::Directory { path, .. } = &request.place {
                 target::check_directory(path, cells, spec.jobs.into())?;
             }
         }
-        let cells = target::numbered(of_requests);
+        let cells = target::join_and_number(cells_by_request);
         Ok(Experiment { spec, rule, requests, cells })
     }
 
@@ -104,9 +104,9 @@ impl Experiment {
         session: &Session<'_>,
         mode: Mode,
     ) -> Result<Venues, Failure> {
-        let (venues, none) =
+        let (venues, all_skipped) =
             self.prepare_selected_venues(folder, stored, session, mode, &|_| true)?;
-        if let Some(failure) = none {
+        if let Some(failure) = all_skipped {
             return Err(failure);
         }
         skipped(&self.cells).iter().for_each(|line| say(line));
@@ -131,22 +131,23 @@ impl Experiment {
         self.cells.retain(|cell| is_selected(&cell.plan.label));
         // What is missing is found before a guest boots.
         let is_ready = |plan: &Plan| venues.identity(&in_mode(plan, Mode::Dry)).map(drop);
-        let mut none = prepare(&mut self.cells, &is_ready)?;
+        let mut all_skipped = prepare(&mut self.cells, &is_ready)?;
         if mode == Mode::Run {
             self.say_boots(&venues, stored);
-            none = none.or(prepare(&mut self.cells, &|plan| boots::make(&venues, plan))?);
+            all_skipped =
+                all_skipped.or(prepare(&mut self.cells, &|plan| boots::make(&venues, plan))?);
         }
-        crate::may_join(&self.cells, &venues, stored, mode)?;
+        crate::check_compatible(&self.cells, &venues, stored, mode)?;
         match self.share(session) {
             Some(share) => share.check_folder(folder, stored).map(drop)?,
             None => ShareFile::refuse_share(folder)?,
         }
-        let of_selected = stored.iter().filter(|trial| is_selected(&trial.plan.label));
-        refuse_others(&self.spec, folder, &self.cells, of_selected)?;
-        Ok((venues, none))
+        let selected_trials = stored.iter().filter(|trial| is_selected(&trial.plan.label));
+        refuse_others(&self.spec, folder, &self.cells, selected_trials)?;
+        Ok((venues, all_skipped))
     }
 
-    /// Reports the time of the trials with that of the guests that boot before the first one.
+    /// Reports the estimated time of the trials, including the boots of guests before the first trial.
     fn say_boots(&self, venue: &dyn Venue, stored: &[Trial]) {
         let is_stored = |cell: &Cell, slot: &Slot| {
             let id = trial_id(&cell.plan, slot.seed);
@@ -188,8 +189,8 @@ impl Experiment {
     ///
     /// # Errors
     /// Trials under a different rule.
-    pub fn same_rule(&self, stored: &[Trial]) -> Result<(), Failure> {
-        crate::two_stage::same_rule(self.rule.as_ref(), stored).map_err(Failure::invalid_use)
+    pub fn check_rule(&self, stored: &[Trial]) -> Result<(), Failure> {
+        crate::two_stage::check_rule(self.rule.as_ref(), stored).map_err(Failure::invalid_use)
     }
 
     /// Finds everything that the trials need, and runs them.
@@ -451,7 +452,7 @@ mod tests {
     }
 
     #[test]
-    fn it_is_an_error_before_any_work_if_all_would_be_skipped() {
+    fn a_request_whose_file_systems_are_all_skipped_is_an_error() {
         let exit = |filesystems: &[&str]| {
             prepare(&mut cells(filesystems), &is_ready).unwrap().unwrap().exit
         };

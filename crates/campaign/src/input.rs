@@ -25,7 +25,7 @@ const CHUNK: usize = 1 << 20;
 const XZ_MEMORY: u64 = 512 << 20;
 
 /// Unsupported compression formats: magic number and name.
-const OTHERS: &[(&[u8], &str)] = &[
+const UNSUPPORTED: &[(&[u8], &str)] = &[
     (b"BZh", "bzip2"),
     (b"\x04\x22\x4d\x18", "lz4"),
     (b"LZIP", "lzip"),
@@ -95,20 +95,20 @@ fn read_trace(path: &str) -> Result<InputFile, String> {
     let failed = |error: io::Error| format!("cannot be read: {error}");
     let mut trace = bounded::open(Path::new(path)).map_err(failed)?;
     bounded::check_regular(&trace).map_err(failed)?;
-    let mut out = tempfile::tempfile().map_err(cannot_store)?;
+    let mut out = tempfile::tempfile().map_err(store_error)?;
     let length = fsdyno_replay::compile(&mut trace, &mut out).map_err(|error| match error {
-        fsdyno_replay::ReplayError::Io(error) => cannot_store(error),
+        fsdyno_replay::ReplayError::Io(error) => store_error(error),
         error => error.to_string(),
     })?;
-    out.rewind().map_err(cannot_store)?;
+    out.rewind().map_err(store_error)?;
     let (mut hash, mut chunk) = (Hash::default(), vec![0; CHUNK]);
     loop {
-        match out.read(&mut chunk).map_err(cannot_store)? {
+        match out.read(&mut chunk).map_err(store_error)? {
             0 => break,
-            more => hash.update(&chunk[..more]),
+            count => hash.update(&chunk[..count]),
         }
     }
-    InputFile::new(path, out, length, hash.hex()).map_err(cannot_store)
+    InputFile::new(path, out, length, hash.hex()).map_err(store_error)
 }
 
 fn read(path: &str) -> Result<InputFile, String> {
@@ -117,50 +117,55 @@ fn read(path: &str) -> Result<InputFile, String> {
 
 fn read_to(path: &str, limit: Bytes) -> Result<InputFile, String> {
     let failed = |error: io::Error| format!("cannot be read: {error}");
-    let out = Out::new(tempfile::tempfile().map_err(cannot_store)?, limit)?;
+    let out = ArchiveFile::new(tempfile::tempfile().map_err(store_error)?, limit)?;
     let out = if fs::metadata(path).map_err(failed)?.is_dir() {
         pack(Path::new(path), out)?
     } else {
         let mut start = [0; 6];
         let mut file = bounded::open(Path::new(path)).map_err(failed)?;
-        let length = start_of(&mut file, &mut start).map_err(failed)?;
+        let length = read_start(&mut file, &mut start).map_err(failed)?;
         let file = io::Cursor::new(start).take(length as u64).chain(file);
         unpack(&mut unpacker(file, &start[..length])?, out)?
     };
-    InputFile::new(path, out.file, out.length, out.hash.hex()).map_err(cannot_store)
+    InputFile::new(path, out.file, out.length, out.hash.hex()).map_err(store_error)
 }
 
 /// Reads the first bytes of a file into `start`; returns their number, which is less than its length if the file is
 /// shorter. (A pipe cannot be rewound.)
-fn start_of(file: &mut File, start: &mut [u8]) -> io::Result<usize> {
+fn read_start(file: &mut File, start: &mut [u8]) -> io::Result<usize> {
     let mut length = 0;
     while length < start.len() {
         match file.read(&mut start[length..])? {
             0 => break,
-            more => length += more,
+            count => length += count,
         }
     }
     Ok(length)
 }
 
 /// An anonymous file that receives an archive, with its hash.
-struct Out {
+struct ArchiveFile {
     file: File,
     hash: Hash,
     length: u64,
     limit: u64,
 }
 
-impl Out {
+impl ArchiveFile {
     /// Limits the size to `limit` bytes, and to nine tenths of the free space.
-    fn new(file: File, limit: Bytes) -> Result<Out, String> {
-        let disk = rustix::fs::fstatvfs(&file).map_err(|error| cannot_store(error.into()))?;
+    fn new(file: File, limit: Bytes) -> Result<ArchiveFile, String> {
+        let disk = rustix::fs::fstatvfs(&file).map_err(|error| store_error(error.into()))?;
         let free = disk.f_bavail.saturating_mul(disk.f_frsize);
-        Ok(Out { file, hash: Hash::default(), length: 0, limit: limit.0.min(free / 10 * 9) })
+        Ok(ArchiveFile {
+            file,
+            hash: Hash::default(),
+            length: 0,
+            limit: limit.0.min(free / 10 * 9),
+        })
     }
 }
 
-impl Write for Out {
+impl Write for ArchiveFile {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         if bytes.len() as u64 > self.limit - self.length {
             return Err(io::Error::new(
@@ -179,14 +184,14 @@ impl Write for Out {
     }
 }
 
-fn cannot_store(error: io::Error) -> String {
+fn store_error(error: io::Error) -> String {
     let folder = std::env::temp_dir();
     format!("cannot be stored in '{}': {error}; set TMPDIR to use another folder", folder.display())
 }
 
 /// Returns a decompressing reader, chosen by the first bytes.
 fn unpacker(file: impl Read + 'static, start: &[u8]) -> Result<Box<dyn Read>, String> {
-    if let Some((_, name)) = OTHERS.iter().find(|(magic, _)| start.starts_with(magic)) {
+    if let Some((_, name)) = UNSUPPORTED.iter().find(|(magic, _)| start.starts_with(magic)) {
         return Err(format!(
             "is compressed with {name}; unpack it first, or give it as tar, tar.gz, tar.xz or tar.zst"
         ));
@@ -207,7 +212,7 @@ fn unpacker(file: impl Read + 'static, start: &[u8]) -> Result<Box<dyn Read>, St
 }
 
 /// Unpacks an archive and checks its headers at the same time.
-fn unpack(from: &mut dyn Read, mut to: Out) -> Result<Out, String> {
+fn unpack(from: &mut dyn Read, mut to: ArchiveFile) -> Result<ArchiveFile, String> {
     let mut chunk = vec![0; CHUNK];
     let mut headers = Headers::new(to.limit);
     loop {
@@ -220,12 +225,12 @@ fn unpack(from: &mut dyn Read, mut to: Out) -> Result<Out, String> {
             }
         };
         headers.check_next(&chunk[..length]).map_err(|error| error.to_string())?;
-        to.write_all(&chunk[..length]).map_err(cannot_store)?;
+        to.write_all(&chunk[..length]).map_err(store_error)?;
     }
 }
 
 /// Packs the regular files of a folder.
-fn pack(folder: &Path, out: Out) -> Result<Out, String> {
+fn pack(folder: &Path, out: ArchiveFile) -> Result<ArchiveFile, String> {
     let mut paths = Vec::new();
     walk(folder, Path::new(""), &mut paths)?;
     if paths.is_empty() {
@@ -233,9 +238,9 @@ fn pack(folder: &Path, out: Out) -> Result<Out, String> {
     }
     // The total is checked before anything is copied.
     let sizes = paths.iter().map(|path| fs::metadata(folder.join(path)).map_or(0, |it| it.len()));
-    let all = Bytes(sizes.sum());
-    if all.0 > out.limit {
-        return Err(format!("is a folder of {all}, and the limit here is {}", Bytes(out.limit)));
+    let total = Bytes(sizes.sum());
+    if total.0 > out.limit {
+        return Err(format!("is a folder of {total}, and the limit here is {}", Bytes(out.limit)));
     }
     // Sorted by bytes, so that the order is the same everywhere.
     paths.sort_by(|a, b| a.as_os_str().cmp(b.as_os_str()));
@@ -253,13 +258,13 @@ fn pack(folder: &Path, out: Out) -> Result<Out, String> {
         header.set_gid(0);
         header.set_size(metadata.len());
         let mut contents = Exactly { source: file, left: metadata.len() };
-        builder.append_data(&mut header, path, &mut contents).map_err(cannot_store)?;
+        builder.append_data(&mut header, path, &mut contents).map_err(store_error)?;
         if contents.left > 0 {
             return Err(format!("'{}' became shorter while it was read", path.display()));
         }
     }
-    let buffer = builder.into_inner().map_err(cannot_store)?;
-    buffer.into_inner().map_err(|error| cannot_store(error.into_error()))
+    let buffer = builder.into_inner().map_err(store_error)?;
+    buffer.into_inner().map_err(|error| store_error(error.into_error()))
 }
 
 /// A reader of an exact number of bytes; `left` of them are still to be read.
@@ -278,9 +283,9 @@ impl<R: Read> Read for Exactly<R> {
 
 /// Collects all regular files below a folder; links are not followed.
 fn walk(folder: &Path, below: &Path, paths: &mut Vec<PathBuf>) -> Result<(), String> {
-    let here = folder.join(below);
-    let failed = |error: io::Error| format!("'{}' cannot be read: {error}", here.display());
-    for entry in fs::read_dir(&here).map_err(failed)? {
+    let subfolder = folder.join(below);
+    let failed = |error: io::Error| format!("'{}' cannot be read: {error}", subfolder.display());
+    for entry in fs::read_dir(&subfolder).map_err(failed)? {
         let entry = entry.map_err(failed)?;
         let kind = entry.file_type().map_err(failed)?;
         let path = below.join(entry.file_name());
@@ -344,14 +349,14 @@ mod tests {
     }
 
     #[test]
-    fn a_non_archive_or_a_too_large_one_is_refused_while_it_is_unpacked() {
+    fn a_file_that_is_too_large_or_no_archive_is_refused_while_it_is_unpacked() {
         let folder = tempfile::tempdir().unwrap();
         // 1 GiB compressed to about 30 KB, whose first block shows that it is not an archive.
         let bomb = zstd::encode_all(io::repeat(b'x').take(1 << 30), 1).unwrap();
-        let begin = std::time::Instant::now();
+        let start_time = std::time::Instant::now();
         let error = read(&write(folder.path(), "bomb", &bomb)).unwrap_err();
         assert_eq!(error, "is not a tar archive: a header with its checksum was expected");
-        assert!(begin.elapsed() < std::time::Duration::from_secs(5));
+        assert!(start_time.elapsed() < std::time::Duration::from_secs(5));
         let small = write(folder.path(), "x", &tar());
         let error = read_to(&small, Bytes(1024)).unwrap_err();
         assert!(

@@ -37,11 +37,12 @@ pub enum Mode {
 }
 
 /// Completes a place with the kernels found.
-pub(crate) fn found(place: LabPlace, kernels: &[KernelPlan]) -> LabPlace {
+pub(crate) fn with_found_kernels(place: LabPlace, kernels: &[KernelPlan]) -> LabPlace {
     LabPlace { kernels: kernels.to_vec(), found: true, ..place }
 }
 
-pub(crate) fn lab_of(
+/// Creates the venue of these labs.
+pub(crate) fn new_lab_venue(
     run: &RunSpec,
     labs: Vec<Lab>,
     inputs: Inputs,
@@ -68,7 +69,7 @@ pub fn lab_venue(
     stop: &Arc<AtomicBool>,
 ) -> Result<(LabVenue, Place), Failure> {
     let (labs, names) = labs(run, Mode::Run)?;
-    let venue = lab_of(run, labs.unwrap_or_default(), Inputs::default(), results, stop)?;
+    let venue = new_lab_venue(run, labs.unwrap_or_default(), Inputs::default(), results, stop)?;
     let place = machine::places(run, &names, true)?.into_iter().next();
     let place = place.ok_or_else(|| Failure::invalid_use("the command names no machine"))?;
     Ok((venue, Place::Lab(place)))
@@ -100,7 +101,7 @@ pub(crate) fn labs(
 ) -> Result<(Option<Vec<Lab>>, Vec<KernelPlan>), Failure> {
     let (mut labs, mut releases) = (Vec::new(), Vec::new());
     // The index of each lab's --kernel; a kernel that is not downloaded yet has no lab.
-    let mut kernel_of: Vec<usize> = Vec::new();
+    let mut kernel_indices: Vec<usize> = Vec::new();
     for (index, kernel) in kernels(run).into_iter().enumerate() {
         match find_lab(kernel.clone(), mode == Mode::Dry) {
             Ok(lab) => {
@@ -111,7 +112,7 @@ pub(crate) fn labs(
                     lab.qemu().version
                 ));
                 releases.push(lab.kernel_release().to_string());
-                kernel_of.push(index);
+                kernel_indices.push(index);
                 labs.push(lab);
             }
             Err(LabError::NoKernel(_)) if mode == Mode::Dry => {
@@ -130,8 +131,8 @@ pub(crate) fn labs(
         if let Some(other) = labs[..index].iter().position(|other: &Lab| other.has_kernel_of(lab)) {
             return Err(Failure::invalid_use(format!(
                 "--kernel {} and --kernel {} are the same kernel, {}; give it once",
-                run.axes.kernels[kernel_of[other]],
-                run.axes.kernels[kernel_of[index]],
+                run.axes.kernels[kernel_indices[other]],
+                run.axes.kernels[kernel_indices[index]],
                 lab.kernel_release()
             )));
         }
@@ -140,12 +141,12 @@ pub(crate) fn labs(
         tool_sets::download(run, &releases)?;
     }
     let names = names(&releases.iter().map(String::as_str).collect::<Vec<_>>(), &run.axes.kernels);
-    let all = labs.len() == releases.len();
+    let is_complete = labs.len() == releases.len();
     let labs = labs
         .into_iter()
-        .zip(&kernel_of)
+        .zip(&kernel_indices)
         .map(|(lab, index)| lab.requested_as(names[*index].request.clone()));
-    Ok((all.then(|| labs.collect()), names))
+    Ok((is_complete.then(|| labs.collect()), names))
 }
 
 /// Returns the kernels as plans name them: by release, and by the value of `--kernel` if several share a release.

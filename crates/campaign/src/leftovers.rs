@@ -111,9 +111,11 @@ pub fn find(folder: Option<&Path>) -> Result<Vec<LeftoverItem>, Failure> {
         let of_owner = dead.iter().filter(|device| device.mark == mark);
         let loops: Vec<PathBuf> = of_owner.map(|device| device.path.clone()).collect();
         let arrays = md::arrays_over(&loops);
-        let numbers = loops.iter().chain(&arrays).filter_map(|path| number_of(path));
+        let numbers = loops.iter().chain(&arrays).filter_map(|path| device_number(path));
         let devices: Vec<u64> = numbers.collect();
-        found.extend(mounted(&table, &devices).into_iter().map(|at| LeftoverItem::Mount(at, mark)));
+        found.extend(
+            find_mounts(&table, &devices).into_iter().map(|at| LeftoverItem::Mount(at, mark)),
+        );
         found.extend(arrays.into_iter().map(|device| LeftoverItem::Array(device, mark)));
     }
     found.extend(dead.into_iter().map(LeftoverItem::Loop));
@@ -145,7 +147,7 @@ impl Mounted {
 }
 
 /// Returns the device number of a block device.
-fn number_of(path: &Path) -> Option<u64> {
+fn device_number(path: &Path) -> Option<u64> {
     use std::os::unix::fs::{FileTypeExt, MetadataExt};
     let metadata = std::fs::metadata(path).ok()?;
     metadata.file_type().is_block_device().then(|| metadata.rdev())
@@ -153,7 +155,7 @@ fn number_of(path: &Path) -> Option<u64> {
 
 /// Returns the mounts of devices, newest first. Devices are compared by number, because the source of a mount is
 /// arbitrary text. (Mounts with an anonymous device number, such as those of btrfs, are not found.)
-fn mounted(table: &str, devices: &[u64]) -> Vec<Mounted> {
+fn find_mounts(table: &str, devices: &[u64]) -> Vec<Mounted> {
     let lines = mounts(table).rev().map(|line| {
         let device = rustix::fs::makedev(line.device.0, line.device.1);
         Mounted { at: line.mount_point.into(), device }
@@ -165,7 +167,7 @@ fn mounted(table: &str, devices: &[u64]) -> Vec<Mounted> {
 fn started_by_us(executable: &Path) -> bool {
     let name = executable.file_name().unwrap_or_default().to_string_lossy();
     let agent = fsdyno_venue::agent::location().canonicalize();
-    let check = || {
+    let is_checker = || {
         let kinds = fsdyno_filesystem::catalog::all().iter();
         let checks = kinds.filter_map(|kind| kind.check.argv.first());
         let files = checks.filter_map(|name| fsdyno_lab::find_program(name).ok());
@@ -174,7 +176,7 @@ fn started_by_us(executable: &Path) -> bool {
     agent.is_ok_and(|agent| agent == executable)
         || name.starts_with("fsdyno")
         || name.starts_with("qemu-system-")
-        || check()
+        || is_checker()
 }
 
 /// Time given to processes that were just killed to clean up after themselves.
@@ -193,16 +195,16 @@ pub fn run(folder: &Path) -> Result<Exit, Failure> {
             folder.display()
         ));
     }
-    let mut first = None;
-    for left in &found {
-        match left.clean() {
-            Ok(()) => say(&format!("removed {}", left.describe())),
+    let mut first_failure = None;
+    for leftover in &found {
+        match leftover.clean() {
+            Ok(()) => say(&format!("removed {}", leftover.describe())),
             // The first error is returned at the end.
-            Err(failure) if first.is_none() => first = Some(failure),
+            Err(failure) if first_failure.is_none() => first_failure = Some(failure),
             Err(failure) => say_error(&format!("fsdyno: {failure}")),
         }
     }
-    first.map_or(Ok(Exit::Success), Err)
+    first_failure.map_or(Ok(Exit::Success), Err)
 }
 
 /// Reports what an earlier run left behind on this machine, and how to remove it. Called at the start of a run.
@@ -212,7 +214,7 @@ pub fn report() {
     if let Some(first) = found.first() {
         let more = match found.len() {
             1 => String::new(),
-            many => format!(" and {} more", many - 1),
+            count => format!(" and {} more", count - 1),
         };
         say(&format!(
             "fsdyno: an earlier run was killed and left {}{more}; {}",
@@ -234,12 +236,12 @@ mod tests {
                       42 22 7:3 / /d rw - xfs /dev/loop3 rw\n";
         let device = rustix::fs::makedev(7, 3);
         let at = |path: &str| Mounted { at: path.into(), device };
-        assert_eq!(mounted(mounts, &[device]), [at("/d"), at("/a b")]);
-        assert!(mounted(mounts, &[]).is_empty());
+        assert_eq!(find_mounts(mounts, &[device]), [at("/d"), at("/a b")]);
+        assert!(find_mounts(mounts, &[]).is_empty());
     }
 
     #[test]
-    fn a_mount_over_ours_is_not_unmounted() {
+    fn a_foreign_mount_over_one_of_fsdyno_is_not_unmounted() {
         // The file system at / is not on this device.
         let ours = Mounted { at: "/".into(), device: rustix::fs::makedev(7, 4095) };
         let error = ours.unmount().unwrap_err().to_string();

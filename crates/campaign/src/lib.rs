@@ -53,7 +53,7 @@ mod unsupported;
 pub mod user_request;
 mod venues;
 
-pub use compatibility::{may_join, unrequested_trials};
+pub use compatibility::{check_compatible, unrequested_trials};
 pub use experiment::{Experiment, Progress, Session};
 pub use failure::{Exit, Failure};
 pub use input::read_inputs;

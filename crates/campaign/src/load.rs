@@ -6,7 +6,7 @@ use std::time::Duration;
 
 /// Number of samples of the processes that can run, and the time between two of them.
 const SAMPLES: u32 = 10;
-const BETWEEN: Duration = Duration::from_millis(5);
+const INTERVAL: Duration = Duration::from_millis(5);
 
 /// The processors of this host, and the other processes that use them.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -24,15 +24,15 @@ impl Load {
         *NOW.get_or_init(Load::measured)
     }
 
-    /// Measures the load of this host, in 50 ms. After trials it is that of the other processes: their own have ended.
+    /// Measures the load of this host, in 50 ms. After trials, it is only that of other processes.
     pub fn measured() -> Load {
         let processors = std::thread::available_parallelism().map_or(1, usize::from) as f64;
         let samples = (0..SAMPLES).filter_map(|_| {
-            std::thread::sleep(BETWEEN);
-            runnable(&fs::read_to_string("/proc/stat").ok()?)
+            std::thread::sleep(INTERVAL);
+            runnable_count(&fs::read_to_string("/proc/stat").ok()?)
         });
         let samples: Vec<f64> = samples.collect();
-        let minute = fs::read_to_string("/proc/loadavg").ok().and_then(|it| of_minute(&it));
+        let minute = fs::read_to_string("/proc/loadavg").ok().and_then(|it| minute_mean(&it));
         Load { others: others(&samples, minute.unwrap_or(0.0)), processors }
     }
 
@@ -52,12 +52,12 @@ fn others(samples: &[f64], minute: f64) -> f64 {
 }
 
 /// Returns the number of processes that run or wait for a processor, from `/proc/stat`.
-fn runnable(stat: &str) -> Option<f64> {
+fn runnable_count(stat: &str) -> Option<f64> {
     stat.lines().find_map(|line| line.strip_prefix("procs_running "))?.trim().parse().ok()
 }
 
 /// Returns the mean load of the last minute, from `/proc/loadavg`.
-fn of_minute(loadavg: &str) -> Option<f64> {
+fn minute_mean(loadavg: &str) -> Option<f64> {
     loadavg.split_whitespace().next()?.parse().ok()
 }
 
@@ -73,7 +73,7 @@ mod tests {
     }
 
     #[test]
-    fn work_that_has_ended_and_waits_for_a_disk_are_no_load() {
+    fn ended_work_and_waits_for_a_disk_do_not_count_as_load() {
         assert_eq!(others(&[1.0, 1.0], 8.0), 0.0);
         assert_eq!([others(&[3.0, 4.0], 8.0), others(&[3.0, 4.0], 1.0)], [2.5, 1.0]);
         assert_eq!(others(&[], 8.0), 0.0);
@@ -81,9 +81,9 @@ mod tests {
 
     #[test]
     fn the_load_is_read_from_proc() {
-        assert_eq!(runnable("cpu  1 2\nprocs_running 9\nprocs_blocked 0\n"), Some(9.0));
-        assert_eq!(runnable("cpu 1\n"), None);
-        assert_eq!(of_minute("6.66 6.64 6.56 8/198 20781\n"), Some(6.66));
+        assert_eq!(runnable_count("cpu  1 2\nprocs_running 9\nprocs_blocked 0\n"), Some(9.0));
+        assert_eq!(runnable_count("cpu 1\n"), None);
+        assert_eq!(minute_mean("6.66 6.64 6.56 8/198 20781\n"), Some(6.66));
         let now = Load::now();
         assert!(now.processors >= 1.0 && now.others >= 0.0, "{now:?}");
     }

@@ -85,8 +85,8 @@ fn check_clients(
         ));
     }
     match clients.saturating_mul(threads) {
-        all if all > MAX_THREADS => invalid(format!(
-            "--clients {clients} with --threads {threads} would be {all} threads; the maximum is {MAX_THREADS}"
+        total if total > MAX_THREADS => invalid(format!(
+            "--clients {clients} with --threads {threads} would be {total} threads; the maximum is {MAX_THREADS}"
         )),
         _ => Ok(()),
     }
@@ -249,7 +249,7 @@ fn work(
     let phases = counts(workload.as_ref(), ranks);
     let plan = WorkloadPlan { name: kind.name.to_string(), params, input };
     let (needs, phases) = match &matrix_request.ranks {
-        Some(of) => crate::ranks::for_all_ranks(of, workload.needs(), phases),
+        Some(plan) => crate::ranks::for_all_ranks(plan, workload.needs(), phases),
         None => (workload.needs(), phases),
     };
     Ok(Work { plan, needs, shared, phases, built: workload })
@@ -257,11 +257,11 @@ fn work(
 
 /// Returns the name and the exact op counts of each phase.
 fn counts(workload: &dyn Workload, ranks: u32) -> Vec<(String, OpCounts)> {
-    let count = |(at, phase): (usize, &PhaseSpec)| {
+    let count = |(index, phase): (usize, &PhaseSpec)| {
         // A phase that ends when one of its ranks ends has an upper limit but no exact count.
-        let counts = match workload.ends_with(at) {
+        let counts = match workload.ends_with(index) {
             Some(_) => OpCounts::new(),
-            None => workload.counts(at, phase.threads.count_of(ranks)),
+            None => workload.counts(index, phase.threads.count_of(ranks)),
         };
         (phase.name.to_string(), counts)
     };
@@ -358,15 +358,15 @@ fn check_fit(work: &Work, row: &Row) -> Result<(), MatrixError> {
             how_to_enlarge(&row.medium)
         )));
     }
-    let least = smallest_file(row).0.saturating_mul(work.needs.inodes);
+    let min_size = smallest_file(row).0.saturating_mul(work.needs.inodes);
     if let Some(capacity) =
-        row.capacity.filter(|capacity| capacity.0 < least && !work.built.fills_file_system())
+        row.capacity.filter(|capacity| capacity.0 < min_size && !work.built.fills_file_system())
     {
         return Err(MatrixError::Wrong(format!(
             "workload '{name}' has {} files and directories at once, which take more than {} on {}, and it has \
              {capacity}; make the work smaller with --set or the file system larger with {}",
             work.needs.inodes,
-            Bytes(least),
+            Bytes(min_size),
             row.label,
             how_to_enlarge(&row.medium)
         )));

@@ -147,7 +147,7 @@ impl Place {
     }
 }
 
-/// The lab's machine.
+/// The lab as a target: the parts of its machines, their kernels, and the guest.
 #[derive(Clone, Debug)]
 pub struct LabPlace {
     /// Disks, by name or by file.
@@ -234,7 +234,7 @@ pub enum MatrixError {
     /// A `--set` is invalid.
     #[error(transparent)]
     Setting(#[from] SettingError),
-    /// A parameter has a wrong value.
+    /// A parameter has an invalid value.
     #[error(transparent)]
     Param(#[from] fsdyno_workload::params::ParamError),
     /// A spec is invalid.

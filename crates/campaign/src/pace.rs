@@ -5,7 +5,7 @@ use std::time::Duration;
 use fsdyno_record::trial::Trial;
 use serde::{Deserialize, Serialize};
 
-/// Maximum number of trials in a mean; the limit lets it follow changes in the machine's speed.
+/// Maximum number of trials in a mean; the limit lets the mean follow changes in the machine's speed.
 const MEMORY: u32 = 8;
 
 /// The version of the stored numbers: since 2, they exclude waits for a processor.
@@ -37,8 +37,8 @@ impl Times {
     /// Reads the times of a trial that ran while computations took `stretch` times as long.
     pub(crate) fn of(trial: &Trial, stretch: f64) -> Times {
         let took = took(trial).as_secs_f64();
-        let of_phases = |(name, _): &(&String, _)| name.starts_with("phase ");
-        let phases = trial.host.stages.iter().filter(of_phases).map(|(_, time)| time.seconds());
+        let is_phase = |(name, _): &(&String, _)| name.starts_with("phase ");
+        let phases = trial.host.stages.iter().filter(is_phase).map(|(_, time)| time.seconds());
         let phases: f64 = phases.sum();
         // Without stages, all of the time is attributed to the phases.
         let phases = if phases > 0.0 { phases.min(took) } else { took };
@@ -56,12 +56,12 @@ impl Times {
     pub(crate) fn of_boot(trial: &Trial, stretch: f64) -> Option<Times> {
         trial.plan.lab().filter(|lab| lab.accel.is_exact() && lab.boot.is_cold())?;
         let boot = trial.host.stages.get("boot").map(|time| time.seconds())?;
-        let whole = Times::of(trial, stretch);
-        let cpu = whole.cpu.map(|cpu| cpu * boot / whole.known);
-        (boot > 0.0).then_some(Times { took: boot, known: boot, fixed: boot, cpu, ..whole })
+        let trial_times = Times::of(trial, stretch);
+        let cpu = trial_times.cpu.map(|cpu| cpu * boot / trial_times.known);
+        (boot > 0.0).then_some(Times { took: boot, known: boot, fixed: boot, cpu, ..trial_times })
     }
 
-    /// The times of a step that only computes, for which the processor time is not known.
+    /// Returns the times of a step that only computes, and whose processor time is not known.
     pub(crate) fn of_computation(took: Duration, stretch: f64) -> Times {
         let took = took.as_secs_f64();
         Times { took, known: took, fixed: took, cpu: None, computes: true, stretch }
@@ -90,7 +90,7 @@ pub(crate) struct Pace {
     #[serde(default)]
     pub line: Line,
     /// The part of the time that is spent on computation, which other processes slow down.
-    #[serde(default = "all")]
+    #[serde(default = "full_share")]
     pub computed: f64,
     /// The ratio of the time of lab guests to their processor time: the lowest recent one.
     #[serde(default)]
@@ -100,7 +100,7 @@ pub(crate) struct Pace {
     form: u32,
 }
 
-const fn all() -> f64 {
+const fn full_share() -> f64 {
     1.0
 }
 
@@ -146,10 +146,10 @@ impl Pace {
             return (idle, (cpu / idle).min(1.0));
         }
         let ratio = (times.known / cpu).min(LAB_STRETCH);
-        let known = if self.ratio > 0.0 { self.ratio * 1.01 } else { LAB_STRETCH };
-        self.ratio = ratio.min(known);
-        let slowed = times.known / (cpu * self.ratio);
-        (times.took / slowed.max(1.0), 1.0)
+        let limit = if self.ratio > 0.0 { self.ratio * 1.01 } else { LAB_STRETCH };
+        self.ratio = ratio.min(limit);
+        let slowdown = times.known / (cpu * self.ratio);
+        (times.took / slowdown.max(1.0), 1.0)
     }
 
     /// Estimates the seconds of a trial with this number of operations, while a computation takes `stretch` times as

@@ -132,19 +132,19 @@ impl<'a> Points<'a> {
     ///
     /// # Errors
     /// Settings that are invalid; the reason that a run ended early, with [`Exit::Stopped`] if it was stopped.
-    pub fn run(&mut self, wanted: &[(PointSettings, u64)]) -> Result<Vec<Trial>, Failure> {
+    pub fn run(&mut self, requested: &[(PointSettings, u64)]) -> Result<Vec<Trial>, Failure> {
         let mut cells: Vec<Cell> = Vec::new();
-        let mut cell_of: BTreeMap<&PointSettings, usize> = BTreeMap::new();
+        let mut cell_indices: BTreeMap<&PointSettings, usize> = BTreeMap::new();
         let mut schedule = Vec::new();
         let first = self.store.trials().iter().filter_map(|trial| trial.row).max();
         let first = first.map_or(0, |row| row + 1);
-        for (settings, seed) in wanted {
-            let cell = match cell_of.get(settings) {
+        for (settings, seed) in requested {
+            let cell = match cell_indices.get(settings) {
                 Some(cell) => *cell,
                 None => {
                     let cell = self.cell(settings)?;
                     cells.push(Cell { row: first + cells.len() as u32, ..cell });
-                    cell_of.insert(settings, cells.len() - 1);
+                    cell_indices.insert(settings, cells.len() - 1);
                     cells.len() - 1
                 }
             };

@@ -7,19 +7,19 @@ use fsdyno_record::{Job, Plan};
 
 /// Keys of refused rows → the reason not to run their other trials.
 #[derive(Debug, Default)]
-pub struct Refused(BTreeMap<String, String>);
+pub struct RefusedRows(BTreeMap<String, String>);
 
 /// Returns the key that all trials of a row share: the commands, the medium and the venue. It omits the seed, which
 /// determines only UUIDs, and the workload, which starts after the mount.
-fn row(plan: &Plan) -> Option<String> {
+fn row_key(plan: &Plan) -> Option<String> {
     let filesystem = plan.filesystem.as_ref()?;
     serde_json::to_string(&(filesystem, &plan.medium, &plan.venue)).ok()
 }
 
-impl Refused {
+impl RefusedRows {
     /// Returns the reason not to run a job, if another trial of its row was refused.
     pub fn reason(&self, job: &Job) -> Option<&String> {
-        self.0.get(&row(&job.plan)?)
+        self.0.get(&row_key(&job.plan)?)
     }
 
     /// Records a trial that failed because mkfs refused its options, or the kernel its mount options. After any other
@@ -35,7 +35,7 @@ impl Refused {
             trial.plan.filesystem.as_ref().map(|plan| format!("mount -t {} ", plan.mount_type));
         let mount_refused = mount.is_some_and(|mount| reason.contains(&mount))
             && reason.contains("Invalid argument");
-        if let Some(row) = row(&trial.plan).filter(|_| mkfs_failed || mount_refused) {
+        if let Some(row) = row_key(&trial.plan).filter(|_| mkfs_failed || mount_refused) {
             let why = format!("not run: trial {} failed: {reason}", trial.trial_id);
             self.0.entry(row).or_insert(why);
         }

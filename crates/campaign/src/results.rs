@@ -63,8 +63,8 @@ fn sort(trials: &mut [Trial], first_results: &BTreeMap<String, usize>) {
     for trial in trials.iter() {
         let (plan, started) = (&trial.plan, &trial.host.started);
         let row = rows.entry((plan.hash.clone(), plan.label.clone()));
-        let (place, first) = row.or_insert_with(|| (u32::MAX, started.clone()));
-        *place = (*place).min(trial.row.unwrap_or(u32::MAX));
+        let (position, first) = row.or_insert_with(|| (u32::MAX, started.clone()));
+        *position = (*position).min(trial.row.unwrap_or(u32::MAX));
         *first = first.clone().min(started.clone());
         let first = labels.entry(plan.label.clone()).or_insert_with(|| started.clone());
         *first = first.clone().min(started.clone());

@@ -13,10 +13,10 @@ use fsdyno_venue::venue::Identity;
 use fsdyno_venue::{FinishedTrial, Venue, VenueError, Watch, clock};
 use fsdyno_workload::workloads;
 
-use crate::compatibility::may_join;
+use crate::compatibility::check_compatible;
 use crate::labs::Mode;
 use crate::matrix_request::{Cell, DEFAULT_DEADLINE};
-use crate::refused::Refused;
+use crate::refused::RefusedRows;
 use crate::run_error::RunError;
 use crate::schedule::Slot;
 use crate::store::{Store, StoreError};
@@ -50,7 +50,7 @@ pub struct Runner<'a> {
     pub jobs: usize,
     /// Build of this program, stored in each record.
     pub build: Option<&'a Build>,
-    /// Ends the run when set.
+    /// The flag that ends the run when set.
     pub stop: &'a AtomicBool,
     /// Observer of the run.
     pub observer: &'a dyn Observer,
@@ -100,7 +100,7 @@ pub fn run(
     store: &mut Store,
     runner: &Runner<'_>,
 ) -> Result<Summary, RunError> {
-    may_join(cells, venue, store.trials(), Mode::Run)?;
+    check_compatible(cells, venue, store.trials(), Mode::Run)?;
     let already_stored = schedule.iter().filter(|slot| is_stored(store, cells, slot)).count();
     let (items, skipped) = work_items(schedule, cells, store);
     let rows = rows(cells, store.trials());
@@ -164,8 +164,8 @@ enum WorkItem {
     Skip(Box<Job>, String),
 }
 
-/// Returns the work left, and the number of trials already stored as skipped: a cell that cannot run here is
-/// stored once, however often it is requested.
+/// Returns the remaining work, and the number of trials already stored as skipped: the trials of a cell that cannot
+/// run here are stored once, however often they are requested.
 fn work_items(schedule: &[Slot], cells: &[Cell], store: &Store) -> (Vec<WorkItem>, usize) {
     let (mut items, mut skipped) = (Vec::new(), 0);
     for slot in schedule.iter().filter(|slot| !is_stored(store, cells, slot)) {
@@ -193,8 +193,8 @@ fn row_of(plan: &Plan) -> (String, String) {
 /// Returns the row of each cell: cells of earlier commands keep theirs; the others get their row in this experiment,
 /// or the next free one if that is taken.
 fn rows(cells: &[Cell], stored: &[Trial]) -> Rows {
-    let known = stored.iter().filter_map(|trial| Some((row_of(&trial.plan), trial.row?)));
-    let mut rows: Rows = known.collect();
+    let stored_rows = stored.iter().filter_map(|trial| Some((row_of(&trial.plan), trial.row?)));
+    let mut rows: Rows = stored_rows.collect();
     let mut taken: BTreeSet<u32> = rows.values().copied().collect();
     for cell in cells {
         rows.entry(row_of(&cell.plan)).or_insert_with(|| {
@@ -223,18 +223,18 @@ struct Pool<'a> {
     rows: &'a Rows,
     next: AtomicUsize,
     store: Mutex<&'a mut Store>,
-    refused: Mutex<Refused>,
+    refused: Mutex<RefusedRows>,
     summary: Mutex<Summary>,
     error: Mutex<Option<RunError>>,
 }
 
 impl Pool<'_> {
-    fn stopped(&self) -> bool {
+    fn is_stopped(&self) -> bool {
         self.runner.stop.load(Ordering::Relaxed) || lock(&self.error).is_some()
     }
 
     fn work(&self, worker: usize) {
-        while !self.stopped() {
+        while !self.is_stopped() {
             let index = self.next.fetch_add(1, Ordering::Relaxed);
             let Some(item) = self.items.get(index) else { return };
             let refused = match item {
@@ -255,18 +255,18 @@ impl Pool<'_> {
             };
             self.runner.observer.started(worker, &job.plan, slot);
             let started = clock::now();
-            let ran = self.venue.run(job, &mut |progress| {
+            let result = self.venue.run(job, &mut |progress| {
                 self.runner.observer.progress(worker, progress);
                 if self.runner.stop.load(Ordering::Relaxed) {
                     self.runner.observer.stopping();
                 }
-                if self.stopped() { Watch::Stop } else { Watch::GoOn }
+                if self.is_stopped() { Watch::Stop } else { Watch::GoOn }
             });
             let mut phases = Vec::new();
-            let mut trial = match ran {
-                Ok(mut ran) => {
-                    phases = std::mem::take(&mut ran.report.series);
-                    from_report(job, ran)
+            let mut trial = match result {
+                Ok(mut finished) => {
+                    phases = std::mem::take(&mut finished.report.series);
+                    from_report(job, finished)
                 }
                 Err(VenueError::Stopped) => return,
                 // Without the venue's tools, every other trial would fail too.
@@ -333,13 +333,13 @@ fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-fn from_report(job: &Job, ran: FinishedTrial) -> Trial {
-    let mut trial = without_report(job, String::new(), ran.host);
-    trial.outcome = ran.report.outcome;
-    trial.reason = ran.report.reason;
-    trial.conditions = ran.report.conditions;
-    trial.measured = ran.report.measured;
-    with_identity(trial, ran.identity)
+fn from_report(job: &Job, finished: FinishedTrial) -> Trial {
+    let mut trial = without_report(job, String::new(), finished.host);
+    trial.outcome = finished.report.outcome;
+    trial.reason = finished.report.reason;
+    trial.conditions = finished.report.conditions;
+    trial.measured = finished.report.measured;
+    with_identity(trial, finished.identity)
 }
 
 fn with_identity(mut trial: Trial, identity: Option<Identity>) -> Trial {

@@ -74,9 +74,9 @@ impl Shard {
         slots.iter().skip(self.index as usize - 1).step_by(self.of as usize).cloned().collect()
     }
 
-    /// Returns the share, out of `of`, that contains slot `place` of the schedule.
-    pub fn with(place: usize, of: u32) -> Shard {
-        Shard { index: (place % of as usize) as u32 + 1, of }
+    /// Returns the share, out of `of` shares, that contains the slot with index `slot` of the schedule.
+    pub fn with(slot: usize, of: u32) -> Shard {
+        Shard { index: (slot % of as usize) as u32 + 1, of }
     }
 }
 
@@ -124,17 +124,17 @@ mod tests {
     proptest::proptest! {
         #[test]
         fn every_slot_is_in_exactly_one_share(slots in 0usize..40, of in 1u32..12) {
-            let places: Vec<usize> = (0..slots).collect();
+            let indices: Vec<usize> = (0..slots).collect();
             let mut seen = Vec::new();
             for index in 1..=of {
                 let shard = Shard { index, of };
                 assert_eq!(shard.to_string().parse(), Ok(shard));
-                let mine = shard.of(&places);
-                assert!(mine.iter().all(|place| Shard::with(*place, of) == shard));
+                let mine = shard.of(&indices);
+                assert!(mine.iter().all(|slot| Shard::with(*slot, of) == shard));
                 seen.extend(mine);
             }
             seen.sort_unstable();
-            assert_eq!(seen, places);
+            assert_eq!(seen, indices);
         }
     }
 

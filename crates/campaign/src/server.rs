@@ -33,10 +33,10 @@ pub fn note(kind: &Kind) -> Option<String> {
 
 /// Adds the command line's defaults to the settings, unless the settings select the script of 2004.
 pub fn with_defaults(kind: &Kind, mut settings: Settings, author: Author) -> Settings {
-    let is = |key: &str, value: &str| settings.get(key).is_some_and(|it| it == value);
+    let is_set_to = |key: &str, value: &str| settings.get(key).is_some_and(|it| it == value);
     let is_script = SCRIPT.iter().any(|key| settings.contains_key(*key))
-        || is("protocol", COPY)
-        || is("deliverers", "0");
+        || is_set_to("protocol", COPY)
+        || is_set_to("deliverers", "0");
     if author == Author::User && !is_script {
         for (key, value) in defaults(kind) {
             settings.entry((*key).to_string()).or_insert_with(|| (*value).to_string());

@@ -68,30 +68,30 @@ pub fn settings(
     parameters: &[String],
 ) -> Result<Vec<Settings>, SettingError> {
     let mut bare = vec![Settings::new(); kinds.len()];
-    let mut named = bare.clone();
+    let mut prefixed = bare.clone();
     for setting in parameters {
         let no_value = || SettingError::NoValue(setting.clone());
-        let (left, value) = setting.split_once('=').ok_or_else(no_value)?;
-        match left.split_once('.') {
+        let (name, value) = setting.split_once('=').ok_or_else(no_value)?;
+        match name.split_once('.') {
             Some((workload, key)) => {
-                let index = position(kinds, setting, workload)?;
-                put(&mut named[index], kinds[index], key, value)?;
+                let index = workload_index(kinds, setting, workload)?;
+                insert_once(&mut prefixed[index], kinds[index], key, value)?;
             }
             None => {
-                let owners = owners(kinds, left)?;
+                let owners = owners(kinds, name)?;
                 for index in owners {
-                    put(&mut bare[index], kinds[index], left, value)?;
+                    insert_once(&mut bare[index], kinds[index], name, value)?;
                 }
             }
         }
     }
-    for (bare, named) in bare.iter_mut().zip(named) {
-        bare.extend(named);
+    for (bare, prefixed) in bare.iter_mut().zip(prefixed) {
+        bare.extend(prefixed);
     }
     Ok(bare)
 }
 
-fn position(kinds: &[&Kind], setting: &str, workload: &str) -> Result<usize, SettingError> {
+fn workload_index(kinds: &[&Kind], setting: &str, workload: &str) -> Result<usize, SettingError> {
     kinds.iter().position(|kind| kind.name == workload).ok_or_else(|| {
         let names: Vec<&str> = kinds.iter().map(|kind| kind.name).collect();
         SettingError::OtherWorkload {
@@ -120,7 +120,7 @@ fn owners(kinds: &[&Kind], key: &str) -> Result<Vec<usize>, SettingError> {
     Ok(owners)
 }
 
-fn put(to: &mut Settings, kind: &Kind, key: &str, value: &str) -> Result<(), SettingError> {
+fn insert_once(to: &mut Settings, kind: &Kind, key: &str, value: &str) -> Result<(), SettingError> {
     match to.insert(key.to_string(), value.to_string()) {
         Some(first) if first != value => Err(SettingError::Twice {
             workload: kind.name,
@@ -138,34 +138,34 @@ mod tests {
 
     use super::*;
 
-    fn both(parameters: &[&str]) -> Result<Vec<Settings>, SettingError> {
+    fn resolve_both(parameters: &[&str]) -> Result<Vec<Settings>, SettingError> {
         let kinds = [find("dirops").unwrap(), find("tarball").unwrap()];
         settings(&kinds, &parameters.iter().map(ToString::to_string).collect::<Vec<_>>())
     }
 
     #[test]
     fn a_bare_key_applies_to_all_workloads_that_have_it_and_a_prefixed_one_overrides_it() {
-        let got = both(&["tarball.files=7", "files=5"]).unwrap();
-        assert_eq!(got[0]["files"], "5");
-        assert_eq!(got[1]["files"], "7");
+        let resolved = resolve_both(&["tarball.files=7", "files=5"]).unwrap();
+        assert_eq!(resolved[0]["files"], "5");
+        assert_eq!(resolved[1]["files"], "7");
     }
 
     #[test]
     fn a_configuration_file_applies_to_the_workloads_that_accept_one() {
         let kinds = [find("dirops").unwrap(), find("postmark").unwrap()];
-        let got = settings(&kinds, &["config=pm.conf".to_string()]).unwrap();
-        assert!(got[0].is_empty());
-        assert_eq!(got[1]["config"], "pm.conf");
+        let resolved = settings(&kinds, &["config=pm.conf".to_string()]).unwrap();
+        assert!(resolved[0].is_empty());
+        assert_eq!(resolved[1]["config"], "pm.conf");
         let error = settings(&kinds, &["confg=pm.conf".to_string()]).unwrap_err();
         assert!(error.to_string().contains("did you mean 'config'?"), "{error}");
-        assert!(matches!(both(&["config=pm.conf"]), Err(SettingError::UnknownKey { .. })));
+        assert!(matches!(resolve_both(&["config=pm.conf"]), Err(SettingError::UnknownKey { .. })));
     }
 
     #[test]
     fn invalid_settings_are_refused_with_the_nearest_valid_name() {
-        assert!(both(&["fils=5"]).unwrap_err().to_string().contains("'files'"));
-        assert!(both(&["tarbal.files=5"]).unwrap_err().to_string().contains("'tarball'"));
-        assert!(matches!(both(&["files"]), Err(SettingError::NoValue(_))));
-        assert!(matches!(both(&["files=1", "files=2"]), Err(SettingError::Twice { .. })));
+        assert!(resolve_both(&["fils=5"]).unwrap_err().to_string().contains("'files'"));
+        assert!(resolve_both(&["tarbal.files=5"]).unwrap_err().to_string().contains("'tarball'"));
+        assert!(matches!(resolve_both(&["files"]), Err(SettingError::NoValue(_))));
+        assert!(matches!(resolve_both(&["files=1", "files=2"]), Err(SettingError::Twice { .. })));
     }
 }

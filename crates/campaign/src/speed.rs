@@ -78,7 +78,7 @@ pub fn took(trial: &Trial) -> Duration {
 }
 
 impl Speeds {
-    /// Loads the paces from the cache. Returns none if the file is missing or unreadable, which does no harm.
+    /// Loads the paces from the cache; there are none if the file is missing or unreadable, which does no harm.
     pub fn load() -> Speeds {
         let text = path().and_then(|path| bounded::read_to_string(&path, &WRITTEN).ok());
         text.and_then(|text| serde_json::from_str(&text).ok()).unwrap_or_default()
@@ -155,16 +155,16 @@ impl Speeds {
     ) -> Option<Estimate> {
         let cells: Vec<&Cell> = cells.filter(|cell| cell.skip.is_none()).collect();
         let jobs = jobs.clamp(1, cells.len().max(1));
-        let (mut all, mut longest, mut trials, mut same_work) = (0.0, 0.0_f64, u32::MAX, true);
+        let (mut total, mut longest, mut trials, mut same_work) = (0.0, 0.0_f64, u32::MAX, true);
         for cell in &cells {
-            let (pace, of_workload) = self.pace(&cell.plan)?;
-            same_work &= of_workload;
+            let (pace, is_same_work) = self.pace(&cell.plan)?;
+            same_work &= is_same_work;
             let seconds = pace.seconds(cell.ops() as f64, load.stretch(jobs));
-            all += seconds;
+            total += seconds;
             longest = longest.max(seconds);
             trials = trials.min(pace.trials);
         }
-        let time = Duration::try_from_secs_f64((all / jobs as f64).max(longest)).ok()?;
+        let time = Duration::try_from_secs_f64((total / jobs as f64).max(longest)).ok()?;
         let boots = Duration::ZERO;
         (!cells.is_empty()).then_some(Estimate { time, trials, same_work, boots })
     }
@@ -178,30 +178,33 @@ impl Speeds {
 }
 
 impl Speeds {
-    /// Returns the pace of the narrowest kind that has run here, and whether it is of the same workload. One of an
-    /// earlier form, which may be several times too long, counts only without any other. In the lab, falls back to that
-    /// of other processors: the host's time for a guest's instructions does not depend on the modelled processor.
+    /// Returns the pace of the narrowest kind that has run here, and whether its trials ran the same workload. The pace
+    /// of an earlier version, which may be several times too long, counts only if there is no other. In the lab, the
+    /// fallback is the pace on other modelled processors: the host's time for a guest's instructions does not depend on
+    /// the modelled processor.
     fn pace(&self, plan: &Plan) -> Option<(Pace, bool)> {
         let keys = keys(plan);
         // The last kind is that of all workloads.
-        let keys = keys.iter().enumerate().map(|(at, key)| (key, at + 1 < keys.len()));
-        let mut all = keys.clone().filter_map(|(key, same)| Some((*self.0.get(key)?, same)));
-        let found = all.clone().find(|(pace, _)| pace.is_current()).or_else(|| all.next());
+        let keys = keys.iter().enumerate().map(|(index, key)| (key, index + 1 < keys.len()));
+        let mut paces = keys.clone().filter_map(|(key, same)| Some((*self.0.get(key)?, same)));
+        let found = paces.clone().find(|(pace, _)| pace.is_current()).or_else(|| paces.next());
         let cpu = plan.lab().filter(|lab| lab.accel.is_exact()).map(|lab| lab.cpu.to_string());
         found.or_else(|| {
             let prefix = format!("{LAB}{}", cpu?);
             let mut keys = keys;
-            keys.find_map(|(key, same)| Some((self.of_any_cpu(key.strip_prefix(&prefix)?)?, same)))
+            keys.find_map(|(key, same)| {
+                Some((self.pace_on_any_cpu(key.strip_prefix(&prefix)?)?, same))
+            })
         })
     }
 
     /// Returns the mean pace of the lab's kinds whose keys end with this suffix.
-    fn of_any_cpu(&self, suffix: &str) -> Option<Pace> {
+    fn pace_on_any_cpu(&self, suffix: &str) -> Option<Pace> {
         let paces = self.0.iter().filter(|(key, _)| key.starts_with(LAB) && key.ends_with(suffix));
         let paces = paces.map(|(_, pace)| pace);
         let trials: u32 = paces.clone().map(|pace| pace.trials).sum();
-        let mean = |of: fn(&Pace) -> f64| {
-            paces.clone().map(|pace| of(pace) * f64::from(pace.trials)).sum::<f64>()
+        let mean = |field: fn(&Pace) -> f64| {
+            paces.clone().map(|pace| field(pace) * f64::from(pace.trials)).sum::<f64>()
                 / f64::from(trials)
         };
         let line = paces.clone().fold(Line::default(), |sum, it| sum.and(&it.line));
@@ -272,10 +275,10 @@ mod tests {
     }
 
     #[test]
-    fn a_pace_of_an_earlier_form_counts_only_if_there_is_no_other() {
-        let kept = concat!(env!("CARGO_MANIFEST_DIR"), "/../../results");
-        let kept = std::path::Path::new(kept).join("2026-11-22-phillips-2001/then/forward");
-        let trial = fsdyno_report::load(&[kept]).unwrap().trials.remove(0);
+    fn a_pace_of_an_earlier_version_counts_only_if_there_is_no_other() {
+        let results = concat!(env!("CARGO_MANIFEST_DIR"), "/../../results");
+        let results = std::path::Path::new(results).join("2026-11-22-phillips-2001/then/forward");
+        let trial = fsdyno_report::load(&[results]).unwrap().trials.remove(0);
         let [narrow, _, venue] = keys(&trial.plan);
         let old: Pace = serde_json::from_str(r#"{"fixed":900.0,"per_op":0.1,"trials":1}"#).unwrap();
         let mut speeds = Speeds([(narrow, old)].into());
@@ -291,9 +294,9 @@ mod tests {
         let busy = Load { others: 3.0, processors: 2.0 };
         let mut speeds = Speeds::default();
         assert_eq!([idle, busy].map(|load| speeds.boot(&load)), [FIRST_BOOT, 2.0 * FIRST_BOOT]);
-        let kept = concat!(env!("CARGO_MANIFEST_DIR"), "/../../results");
-        let kept = std::path::Path::new(kept).join("2026-11-22-phillips-2001/then/forward");
-        let mut trial = fsdyno_report::load(&[kept]).unwrap().trials.remove(0);
+        let results = concat!(env!("CARGO_MANIFEST_DIR"), "/../../results");
+        let results = std::path::Path::new(results).join("2026-11-22-phillips-2001/then/forward");
+        let mut trial = fsdyno_report::load(&[results]).unwrap().trials.remove(0);
         let stage = trial.host.stages["boot"].seconds();
         speeds.add(&trial, 1.0);
         let boot = speeds.boot(&idle);

@@ -90,9 +90,9 @@ pub fn check<'a>(settings: impl IntoIterator<Item = &'a str>) -> Result<(), Matr
         // A malformed setting is refused elsewhere, with the correct form.
         let Some((key, _)) = setting.split_once('=') else { continue };
         let Some((directory, name)) = key.trim().split_once('.') else { continue };
-        let here = || Path::new("/proc/sys/vm").join(name).exists();
+        let is_in_this_kernel = || Path::new("/proc/sys/vm").join(name).exists();
         let hint = match directory {
-            "vm" if VM.contains(&name) || here() => continue,
+            "vm" if VM.contains(&name) || is_in_this_kernel() => continue,
             "vm" => hint(name, VM.iter().copied()),
             other if DIRECTORIES.contains(&other) => continue,
             other => hint(other, DIRECTORIES),
@@ -116,9 +116,9 @@ mod tests {
 
     #[test]
     fn sysctls_of_this_kernel_and_of_modules_are_accepted() {
-        let here = std::fs::read_dir("/proc/sys/vm").unwrap().flatten();
+        let entries = std::fs::read_dir("/proc/sys/vm").unwrap().flatten();
         let names: Vec<String> =
-            here.map(|entry| format!("vm.{}=1", entry.file_name().to_string_lossy())).collect();
+            entries.map(|entry| format!("vm.{}=1", entry.file_name().to_string_lossy())).collect();
         assert!(names.len() > 20);
         check(names.iter().map(String::as_str)).unwrap();
         check(["fs.xfs.xfssyncd_centisecs=1", "kernel.sched_latency_ns=1"]).unwrap();

@@ -16,7 +16,7 @@ use fsdyno_venue::{HostVenue, Inputs, ModelVenue, RanksVenue, Venue, tools};
 use crate::RunSpec;
 use crate::drive;
 use crate::failure::Failure;
-use crate::labs::{Mode, agent, found, lab_of, labs};
+use crate::labs::{Mode, agent, labs, new_lab_venue, with_found_kernels};
 use crate::machine;
 use crate::notes::say;
 use crate::tool_sets::split_filesystems;
@@ -54,7 +54,7 @@ pub fn parse_targets(run: &RunSpec) -> Result<Vec<TargetRequest>, Failure> {
         )));
     }
     let targets = on.iter().map(|on| parse_target(on)).collect::<Result<Vec<_>, _>>()?;
-    if run.erase.is_some() && !targets.iter().any(drive::is_named) {
+    if run.erase.is_some() && !targets.iter().any(drive::is_drive) {
         return Err(Failure::invalid_use(format!(
             "--erase is for a drive (--on /dev/disk/by-id/...), and --on {} is not a drive; remove --erase",
             on.join(" --on ")
@@ -84,12 +84,12 @@ pub fn cells(requests: &[TargetRequest]) -> Result<Vec<Cell>, Failure> {
     for request in requests {
         cells.push(request.cells()?);
     }
-    Ok(numbered(cells))
+    Ok(join_and_number(cells))
 }
 
 /// Joins the cells of several targets, and numbers them.
-pub fn numbered(of_targets: Vec<Vec<Cell>>) -> Vec<Cell> {
-    let mut cells: Vec<Cell> = of_targets.into_iter().flatten().collect();
+pub fn join_and_number(cells_by_target: Vec<Vec<Cell>>) -> Vec<Cell> {
+    let mut cells: Vec<Cell> = cells_by_target.into_iter().flatten().collect();
     for (row, cell) in (0..).zip(&mut cells) {
         cell.row = row;
     }
@@ -112,7 +112,7 @@ fn matrix_request(run: &RunSpec, on: &Target) -> MatrixRequest {
     let mut filesystems: Vec<String> =
         axes.filesystems.iter().flat_map(|it| split_filesystems(it)).collect();
     if filesystems.is_empty()
-        && (matches!(on, Target::Lab | Target::Ephemeral(_)) || drive::is_named(on))
+        && (matches!(on, Target::Lab | Target::Ephemeral(_)) || drive::is_drive(on))
     {
         filesystems.push(FILESYSTEM.to_string());
     }
@@ -156,7 +156,7 @@ fn model(run: &RunSpec) -> Result<Place, Failure> {
 
 /// Resolves one target to its places: one for each machine of the lab, and a single one for any other target.
 fn resolve(run: &RunSpec, target: &Target) -> Result<Vec<Place>, Failure> {
-    if run.ranks.is_some() && (!matches!(target, Target::Path(_)) || drive::is_named(target)) {
+    if run.ranks.is_some() && (!matches!(target, Target::Path(_)) || drive::is_drive(target)) {
         return Err(Failure::invalid_use(format!(
             "--ranks needs a directory that all hosts share, and --on {target} is not one; give --on DIR"
         )));
@@ -172,7 +172,7 @@ fn resolve(run: &RunSpec, target: &Target) -> Result<Vec<Place>, Failure> {
         }
         Target::Model => model(run)?,
         Target::Ephemeral(ephemeral) => ephemeral_place(run, *ephemeral)?,
-        Target::Path(on) if drive::is_named(target) => match run.author {
+        Target::Path(on) if drive::is_drive(target) => match run.author {
             Author::File => {
                 return Err(Failure::invalid_use(format!(
                     "--on {on} is a drive, and a study file cannot name one; give it on the command line: \
@@ -249,20 +249,24 @@ fn target_forms() -> String {
 pub fn check_directory(path: &Path, cells: &[Cell], jobs: usize) -> Result<(), Failure> {
     let jobs = jobs.max(1) as u64;
     // The null issuer writes nothing.
-    let calls = |cell: &&Cell| cell.plan.issuer != IssuerPlan::Null;
-    let largest = |part: fn(&Cell) -> u64| cells.iter().filter(calls).map(part).max().unwrap_or(0);
+    let makes_calls = |cell: &&Cell| cell.plan.issuer != IssuerPlan::Null;
+    let largest =
+        |field: fn(&Cell) -> u64| cells.iter().filter(makes_calls).map(field).max().unwrap_or(0);
     let room = Room {
         bytes: Bytes(largest(|cell| cell.needs.bytes.0).saturating_mul(jobs)),
         inodes: largest(|cell| cell.needs.inodes).saturating_mul(jobs),
         longest_name: cells.iter().map(|cell| cell.needs.longest_name).max().unwrap_or(0),
     };
     fsdyno_media::check(path, &room)?;
-    let left = fsdyno_media::leftovers(path)?;
-    if let Some(first) = left.first() {
+    let leftovers = fsdyno_media::leftovers(path)?;
+    if let Some(first) = leftovers.first() {
         say(&format!(
             "fsdyno: an earlier run was killed and left '{}'{}; clean up with: fsdyno doctor --clean '{}'",
             first.path.display(),
-            if left.len() > 1 { format!(" and {} more", left.len() - 1) } else { String::new() },
+            match leftovers.len() {
+                1 => String::new(),
+                count => format!(" and {} more", count - 1),
+            },
             path.display()
         ));
     }
@@ -300,25 +304,26 @@ pub fn venues(
             Place::Model(_) => (Some(Box::new(ModelVenue)), place),
             Place::Directory { .. } => match &run.ranks {
                 None => (Some(Box::new(host()?)), place),
-                Some(ranks) => (ranks.group.get().map(|group| shared(group, inputs)), place),
+                Some(ranks) => (ranks.group.get().map(|group| ranks_venue(group, inputs)), place),
             },
             Place::Device(device) => {
                 // A folder that does not exist yet will be on the file system of its parent.
-                let there =
+                let existing_folder =
                     results.ancestors().find(|path| path.is_dir()).unwrap_or(Path::new("."));
-                let mut venue = host()?.with_backing_folder(there);
+                let mut venue = host()?.with_backing_folder(existing_folder);
                 if let (HostDevice::Drive(path), Mode::Run) = (&device.device, mode) {
                     venue = venue.with_drive(drive::inspect(run, path)?.claim()?);
                 }
                 (Some(Box::new(venue)), Place::Device(device))
             }
             Place::Lab(place) => match &kernels {
-                Some(names) => (None, Place::Lab(found(place, names))),
+                Some(names) => (None, Place::Lab(with_found_kernels(place, names))),
                 None => {
                     let (labs, names) = labs(run, mode)?;
-                    let place = Place::Lab(found(place, &names));
-                    let venue =
-                        labs.map(|labs| lab_of(run, labs, inputs, results, stop)).transpose()?;
+                    let place = Place::Lab(with_found_kernels(place, &names));
+                    let venue = labs
+                        .map(|labs| new_lab_venue(run, labs, inputs, results, stop))
+                        .transpose()?;
                     kernels = Some(names);
                     (venue.map(|venue| Box::new(venue) as Box<dyn Venue>), place)
                 }
@@ -331,6 +336,6 @@ pub fn venues(
 }
 
 /// Returns the venue of processes that have found each other.
-fn shared(group: &Arc<Group>, inputs: Inputs) -> Box<dyn Venue> {
+fn ranks_venue(group: &Arc<Group>, inputs: Inputs) -> Box<dyn Venue> {
     Box::new(RanksVenue::new(Arc::clone(group)).with_inputs(inputs))
 }

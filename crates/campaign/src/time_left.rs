@@ -104,10 +104,10 @@ impl TimeLeft {
         let passed = now.saturating_sub(running.reported);
         running.reported = now;
         if working {
-            let more = ops.saturating_sub(running.ops);
-            running.ops += more;
+            let new_ops = ops.saturating_sub(running.ops);
+            running.ops += new_ops;
             running.worked += passed;
-            self.done = (self.done.0 + more, self.done.1 + passed);
+            self.done = (self.done.0 + new_ops, self.done.1 + passed);
         }
     }
 
@@ -135,9 +135,9 @@ impl TimeLeft {
     }
 
     /// Estimates the time left for the operations of a worker's trial; `None` before the first operation.
-    pub fn of_trial(&self, worker: usize, all: u64) -> Option<Remaining> {
+    pub fn of_trial(&self, worker: usize, total_ops: u64) -> Option<Remaining> {
         let running = self.running.get(&worker).filter(|running| running.ops > 0)?;
-        let time = share(running.worked, all.saturating_sub(running.ops), running.ops);
+        let time = share(running.worked, total_ops.saturating_sub(running.ops), running.ops);
         Some(Remaining { time, is_lower_bound: false })
     }
 
@@ -159,8 +159,8 @@ impl TimeLeft {
                 let elapsed =
                     if by_ops { running.worked } else { now.saturating_sub(running.began) };
                 let by_pace = running.left_by_pace(cell.ops).unwrap_or_default();
-                let left = each.saturating_sub(elapsed).max(by_pace);
-                (time, longest) = (time + left, longest.max(left));
+                let remaining = each.saturating_sub(elapsed).max(by_pace);
+                (time, longest) = (time + remaining, longest.max(remaining));
                 waiting = waiting.saturating_sub(1);
             }
             time += each * waiting;
@@ -196,9 +196,9 @@ impl TimeLeft {
 
 impl Running {
     /// Estimates the time left for its operations from the pace of those done; `None` if too few are done.
-    fn left_by_pace(&self, all: u64) -> Option<Duration> {
-        let is_enough = self.ops as f64 >= MIN_DONE * all as f64 && self.ops > 0;
-        is_enough.then(|| share(self.worked, all.saturating_sub(self.ops), self.ops))
+    fn left_by_pace(&self, total_ops: u64) -> Option<Duration> {
+        let is_enough = self.ops as f64 >= MIN_DONE * total_ops as f64 && self.ops > 0;
+        is_enough.then(|| share(self.worked, total_ops.saturating_sub(self.ops), self.ops))
     }
 }
 
@@ -325,7 +325,7 @@ mod tests {
             expected: Some(seconds(expected[*cell])),
         };
         let mut run = TimeLeft::new(&order.iter().map(trial).collect::<Vec<_>>(), 1);
-        let all: u64 = order.iter().map(|cell| actual[*cell]).sum();
+        let total: u64 = order.iter().map(|cell| actual[*cell]).sum();
         let (mut now, mut worst) = (0, 0.0_f64);
         for cell in order {
             run.started(0, cell, seconds(now));
@@ -334,9 +334,9 @@ mod tests {
                 let done = (second * 100 / actual[cell]).clamp(20, 80) - 20;
                 let ops = done * 100 / 60;
                 run.progress(0, ops, ops > 0 && ops < 100, seconds(now + second));
-                let (at, left) = (now + second, all - now - second);
-                if at * 3 >= all && left * 10 > all {
-                    let estimate = run.of_all(seconds(at)).unwrap().time.as_secs_f64();
+                let (elapsed, left) = (now + second, total - now - second);
+                if elapsed * 3 >= total && left * 10 > total {
+                    let estimate = run.of_all(seconds(elapsed)).unwrap().time.as_secs_f64();
                     worst = worst.max((estimate / left as f64 - 1.0).abs());
                 }
             }

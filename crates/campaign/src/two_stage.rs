@@ -48,16 +48,16 @@ pub fn decide(rule: &Repeats, cells: &[Cell], stored: &[Trial]) -> Option<Decisi
 ///
 /// # Errors
 /// The rule of the stored trials, as a sentence.
-pub fn same_rule(rule: Option<&Repeats>, stored: &[Trial]) -> Result<(), String> {
-    let ran = stored.iter().filter(|trial| trial.outcome != Outcome::Skipped);
-    for trial in ran {
-        let theirs = trial.repeats.as_ref();
-        let same = match (rule, theirs) {
+pub fn check_rule(rule: Option<&Repeats>, stored: &[Trial]) -> Result<(), String> {
+    let executed = stored.iter().filter(|trial| trial.outcome != Outcome::Skipped);
+    for trial in executed {
+        let stored_rule = trial.repeats.as_ref();
+        let is_same = match (rule, stored_rule) {
             (None, None) => true,
-            (Some(rule), Some(theirs)) => rule.is_same_rule(theirs),
+            (Some(rule), Some(stored_rule)) => rule.is_same_rule(stored_rule),
             _ => false,
         };
-        if !same {
+        if !is_same {
             let describe = |rule: Option<&Repeats>| match rule {
                 Some(rule) => {
                     format!("{} --seed {}", rule.command_line_arguments(), rule.first_seed)
@@ -67,7 +67,7 @@ pub fn same_rule(rule: Option<&Repeats>, stored: &[Trial]) -> Result<(), String>
             return Err(format!(
                 "the trials in this folder ran under {}, and this command requests {}: the number of \
                  repeats must be fixed before the results are known; request the same, or give --out a new folder",
-                describe(theirs),
+                describe(stored_rule),
                 describe(rule)
             ));
         }
@@ -77,12 +77,12 @@ pub fn same_rule(rule: Option<&Repeats>, stored: &[Trial]) -> Result<(), String>
 
 /// Returns the pilot's successful trials of a cell in the order of their seeds, each seed once.
 fn pilot_of<'a>(rule: &Repeats, cell: &Cell, stored: &'a [Trial]) -> Vec<&'a Trial> {
-    let of_cell = |trial: &&Trial| {
+    let is_pilot = |trial: &&Trial| {
         (&trial.plan.hash, &trial.plan.label) == (&cell.plan.hash, &cell.plan.label)
             && trial.outcome == Outcome::Ok
             && rule.is_pilot(trial.seed)
     };
-    let mut pilot: Vec<&Trial> = stored.iter().filter(of_cell).collect();
+    let mut pilot: Vec<&Trial> = stored.iter().filter(is_pilot).collect();
     pilot.sort_by_key(|trial| trial.seed);
     pilot.dedup_by_key(|trial| trial.seed);
     pilot
@@ -94,13 +94,13 @@ fn phases<'a>(trials: &[&'a Trial]) -> Vec<(&'a str, Vec<f64>)> {
     let found = |trial: &'a Trial, name: &str| -> Option<&'a Phase> {
         trial.measured.phases.iter().find(|phase| phase.name == name)
     };
-    let of_phase = |name: &'a str| {
+    let phase_times = |name: &'a str| {
         let phases: Option<Vec<&Phase>> = trials.iter().map(|trial| found(trial, name)).collect();
         let phases = phases?;
         let durable = phases.iter().all(|phase| phase.durable_ns.is_some());
         Some((name, phases.iter().map(|phase| seconds::seconds(phase, durable)).collect()))
     };
-    first.measured.phases.iter().filter_map(|phase| of_phase(&phase.name)).collect()
+    first.measured.phases.iter().filter_map(|phase| phase_times(&phase.name)).collect()
 }
 
 #[cfg(test)]
@@ -121,7 +121,7 @@ mod tests {
         Cell { row: 0, plan, needs, phases, skip: None, deadline: Nanos(1) }
     }
 
-    fn of(label: &str, seed: u64, durable: Option<u64>) -> Trial {
+    fn pilot_trial(label: &str, seed: u64, durable: Option<u64>) -> Trial {
         let mut trial = trial(seed, Outcome::Ok);
         trial.plan.label = label.into();
         trial.repeats = Some(rule(20_000, 100, 1));
@@ -140,8 +140,8 @@ mod tests {
         let (calm, wild) = (cell("calm"), cell("wild"));
         let mut stored = Vec::new();
         for seed in 1..=5 {
-            stored.push(of("calm", seed, Some(1_000_000_000 + seed)));
-            stored.push(of("wild", seed, Some(1_000_000_000 + seed * 20_000_000)));
+            stored.push(pilot_trial("calm", seed, Some(1_000_000_000 + seed)));
+            stored.push(pilot_trial("wild", seed, Some(1_000_000_000 + seed * 20_000_000)));
         }
         let rule = rule(20_000, 100, 1);
         let decision = decide(&rule, &[calm.clone(), wild.clone()], &stored).unwrap();
@@ -149,7 +149,7 @@ mod tests {
         // Logarithms of 1.02 to 1.10: standard deviation s = 0.0298, t = 2.776, d = 0.0198.
         assert_eq!(decision.total.n, 18);
         assert_eq!(decide(&rule, std::slice::from_ref(&calm), &stored).unwrap().total.n, 5);
-        stored.extend((6..30).map(|seed| of("wild", seed, Some(seed * 1_000_000_000))));
+        stored.extend((6..30).map(|seed| pilot_trial("wild", seed, Some(seed * 1_000_000_000))));
         assert_eq!(decide(&rule, &[calm, wild.clone()], &stored), Some(decision));
         let cut = Repeats { at_most: 9, ..rule };
         let total = decide(&cut, &[wild], &stored).unwrap().total;
@@ -161,25 +161,25 @@ mod tests {
     {
         let rule = rule(20_000, 100, 1);
         let cells = [cell("a")];
-        let mut stored = vec![of("a", 1, Some(5))];
+        let mut stored = vec![pilot_trial("a", 1, Some(5))];
         assert_eq!(decide(&rule, &cells, &stored), None);
-        stored.push(of("a", 2, None));
+        stored.push(pilot_trial("a", 2, None));
         assert_eq!(decide(&rule, &cells, &stored).unwrap().total.n, 5);
         assert_eq!(decide(&rule, &[], &stored), None);
     }
 
     #[test]
-    fn two_rules_do_not_mix_in_one_folder() {
-        let stored = [of("a", 1, Some(5))];
+    fn trials_of_a_different_rule_in_one_folder_are_refused() {
+        let stored = [pilot_trial("a", 1, Some(5))];
         let same = rule(20_000, 100, 1);
-        assert_eq!(same_rule(Some(&same), &stored), Ok(()));
-        assert_eq!(same_rule(None, &[]), Ok(()));
+        assert_eq!(check_rule(Some(&same), &stored), Ok(()));
+        assert_eq!(check_rule(None, &[]), Ok(()));
         for other in [None, Some(rule(10_000, 100, 1)), Some(rule(20_000, 100, 2))] {
-            let error = same_rule(other.as_ref(), &stored).unwrap_err();
+            let error = check_rule(other.as_ref(), &stored).unwrap_err();
             assert!(error.contains("--width 2% --at-most 100"), "{error}");
         }
         let fixed = [trial(1, Outcome::Ok)];
-        let error = same_rule(Some(&same), &fixed).unwrap_err();
+        let error = check_rule(Some(&same), &fixed).unwrap_err();
         assert!(error.contains("under a fixed number of repeats"), "{error}");
     }
 }

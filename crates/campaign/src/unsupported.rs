@@ -30,13 +30,13 @@ pub fn refuse_unsupported(run: &RunSpec, on: &Target, kind: TargetKind) -> Resul
         None => Ok(()),
         Some((key, targets, why)) => Err(Failure::invalid_use(format!(
             "--{key} works only {}, but --on {on} is {target_description}; remove one of them{why}",
-            places(targets)
+            list_places(targets)
         ))),
     }
 }
 
 /// Lists where an option works: `in the lab or on a model`.
-fn places(targets: &[TargetKind]) -> String {
+fn list_places(targets: &[TargetKind]) -> String {
     let places = targets.iter().map(|kind| match kind {
         TargetKind::Lab => "in the lab",
         TargetKind::Model => "on a model",

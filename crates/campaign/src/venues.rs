@@ -16,7 +16,7 @@ impl Venues {
         Venues(places)
     }
 
-    fn of(&self, plan: &Plan) -> Result<Option<&dyn Venue>, VenueError> {
+    fn venue_of(&self, plan: &Plan) -> Result<Option<&dyn Venue>, VenueError> {
         let found = self.0.iter().find(|(place, _)| place.target() == plan.target());
         let unknown =
             || VenueError::Failed("the plan's target is not one of this command's".into());
@@ -26,11 +26,11 @@ impl Venues {
 
 impl Venue for Venues {
     fn identity(&self, plan: &Plan) -> Result<Option<Identity>, VenueError> {
-        self.of(plan)?.map_or(Ok(None), |venue| venue.identity(plan))
+        self.venue_of(plan)?.map_or(Ok(None), |venue| venue.identity(plan))
     }
 
     fn missing_snapshot(&self, plan: &Plan) -> Result<Option<String>, VenueError> {
-        if let Some(venue) = self.of(plan)? {
+        if let Some(venue) = self.venue_of(plan)? {
             return venue.missing_snapshot(plan);
         }
         // A kernel that is not downloaded has no snapshots.
@@ -42,7 +42,7 @@ impl Venue for Venues {
     }
 
     fn fingerprint(&self, plan: &Plan) -> Result<BTreeMap<String, String>, VenueError> {
-        self.of(plan)?.map_or(Ok(BTreeMap::new()), |venue| venue.fingerprint(plan))
+        self.venue_of(plan)?.map_or(Ok(BTreeMap::new()), |venue| venue.fingerprint(plan))
     }
 
     fn run(
@@ -51,6 +51,6 @@ impl Venue for Venues {
         watch: &mut dyn FnMut(&Progress) -> Watch,
     ) -> Result<FinishedTrial, VenueError> {
         let no_venue = || VenueError::Failed("the plan's kernel is not downloaded".into());
-        self.of(&job.plan)?.ok_or_else(no_venue)?.run(job, watch)
+        self.venue_of(&job.plan)?.ok_or_else(no_venue)?.run(job, watch)
     }
 }

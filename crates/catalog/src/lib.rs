@@ -110,7 +110,7 @@ mod tests {
         Catalog { kind: "colour", folder: "colours", rows: &[("red", "r"), ("green", "g")] };
 
     #[test]
-    fn an_unknown_name_suggests_the_right_one_and_a_path_is_a_file() {
+    fn an_unknown_name_suggests_the_nearest_one_and_a_path_is_a_file() {
         assert_eq!(CATALOG.text("green").unwrap(), "g");
         assert_eq!(
             (CATALOG.file("red"), CATALOG.file("./my")),

@@ -107,8 +107,7 @@ impl Process {
         let fds: Vec<RawFd> = inherit.iter().map(AsRawFd::as_raw_fd).collect();
         let parent = rustix::process::getpid();
         let processor = cpu.as_ref().map(CpuLease::processor);
-        // SAFETY: between fork and exec the closure only makes system calls and allocates
-        // nothing.
+        // SAFETY: between fork and exec, the closure only makes system calls and allocates nothing.
         unsafe { command.pre_exec(move || before_exec(parent, processor, &fds)) };
         let child = command.spawn()?;
         let pid = Pid::from_child(&child);
@@ -152,11 +151,11 @@ impl Process {
     /// Kills the process group and waits up to `timeout` for the process to end. A process that hangs in the kernel is
     /// left to end when its system call returns. Returns true if it has ended.
     pub fn kill_within(mut self, timeout: Duration) -> bool {
-        let begin = std::time::Instant::now();
+        let start = std::time::Instant::now();
         // If the process has ended in the meantime, the wait below returns its status.
         let _ = kill_process_group(self.pid, Signal::KILL);
         while !matches!(self.poll(), Ok(Some(_)) | Err(_)) {
-            if begin.elapsed() > timeout {
+            if start.elapsed() > timeout {
                 // Dropping the process would wait for its end.
                 std::mem::forget(self);
                 return false;
@@ -189,8 +188,8 @@ impl Process {
         let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
         let pid = self.pid.as_raw_nonzero().get();
         loop {
-            // SAFETY: both pointers are to live variables of the right type, and the child has not been reaped, so its
-            // PID has not been reused.
+            // SAFETY: both pointers are to live variables of the correct type, and the child has not been reaped, so
+            // its PID has not been reused.
             match unsafe { libc::wait4(pid, &mut status, flags, &mut usage) } {
                 0 => return Ok(None),
                 reaped if reaped == pid => break,
@@ -313,8 +312,8 @@ mod tests {
     fn a_stopped_child_is_halted_and_one_that_waits_is_not() {
         let child = shell("sleep 60");
         let becomes_true = |condition: &dyn Fn() -> bool| {
-            let begin = std::time::Instant::now();
-            while !condition() && begin.elapsed() < Duration::from_secs(20) {
+            let start = std::time::Instant::now();
+            while !condition() && start.elapsed() < Duration::from_secs(20) {
                 std::thread::sleep(Duration::from_millis(5));
             }
             condition()
@@ -378,11 +377,11 @@ mod tests {
         assert_eq!(child.wait(0).unwrap().unwrap().status.signal(), Some(9));
         // The orphan is reaped by init; until then it is a zombie, which is dead as well.
         let state = std::fs::read_to_string(format!("/proc/{grandchild}/stat"));
-        let dying = |stat: &String| stat.contains(") Z ") || stat.contains(") X ");
+        let is_dead = |stat: &String| stat.contains(") Z ") || stat.contains(") X ");
         let is_gone = (0..1000).any(|_| {
             std::thread::sleep(Duration::from_millis(5));
             let now = std::fs::read_to_string(format!("/proc/{grandchild}/stat"));
-            now.as_ref().map_or(true, dying)
+            now.as_ref().map_or(true, is_dead)
         });
         assert!(is_gone, "{state:?}");
     }

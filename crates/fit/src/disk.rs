@@ -138,8 +138,8 @@ impl Drive for Device {
         self.0.read(sector, sectors).map(nanos)
     }
 
-    fn read_all(&mut self, places: &[u64], sectors: u32, depth: u32) -> io::Result<Nanos> {
-        self.0.read_all(places, sectors, depth).map(nanos)
+    fn read_all(&mut self, starts: &[u64], sectors: u32, depth: u32) -> io::Result<Nanos> {
+        self.0.read_all(starts, sectors, depth).map(nanos)
     }
 }
 
@@ -152,14 +152,14 @@ fn facts(drive: &Probed, rpm: Option<u32>) -> Facts {
         || Some((drive.rpm()?, "the drive's own page B1h of block device characteristics".into()));
     let now = fsdyno_venue::clock::now();
     let day = now.split('T').next().unwrap_or_default();
-    let below = if drive.is_file() { ", through a file on it" } else { "" };
+    let through_file = if drive.is_file() { ", through a file on it" } else { "" };
     Facts {
         about: format!("{model}, {}, fitted to its reads on {day}", drive.size()),
         queue: queue(drive),
         rpm: rpm.or_else(reported),
         ata: drive.fact("device/vendor").as_deref() == Some("ATA"),
         nvme: is_nvme(drive),
-        probed: format!("[RUN] on {day}, on a {model} of {} bytes{below}", drive.size().0),
+        probed: format!("[RUN] on {day}, on a {model} of {} bytes{through_file}", drive.size().0),
     }
 }
 
@@ -172,30 +172,33 @@ fn is_nvme(drive: &Probed) -> bool {
 fn queue(drive: &Probed) -> Queue {
     let text = |name: &str| drive.fact(&format!("queue/{name}"));
     let number =
-        |name: &str, usual: u64| text(name).and_then(|text| text.parse().ok()).unwrap_or(usual);
-    let small = |name: &str, usual: u32| u32::try_from(number(name, usual.into())).unwrap_or(usual);
+        |name: &str, default: u64| text(name).and_then(|text| text.parse().ok()).unwrap_or(default);
+    let number_u32 =
+        |name: &str, default: u32| u32::try_from(number(name, default.into())).unwrap_or(default);
     // NVMe has no device queue depth; without a scheduler, its tags are the requests.
     let tags = if is_nvme(drive) { "queue/nr_requests" } else { "device/queue_depth" };
     let depth = drive.fact(tags).and_then(|text| text.parse().ok());
-    let back = text("write_cache").is_none_or(|cache| cache == "write back");
+    let is_write_back = text("write_cache").is_none_or(|cache| cache == "write back");
     Queue {
         rotational: true,
         depth: depth.unwrap_or(DEFAULT_DEPTH).clamp(1, 1024),
-        max_sectors_kb: small("max_sectors_kb", 1280).clamp(4, 32 << 10),
-        read_ahead_kb: small("read_ahead_kb", 128),
-        scheduler: text("scheduler").and_then(|text| chosen(&text)).unwrap_or("mq-deadline".into()),
+        max_sectors_kb: number_u32("max_sectors_kb", 1280).clamp(4, 32 << 10),
+        read_ahead_kb: number_u32("read_ahead_kb", 128),
+        scheduler: text("scheduler")
+            .and_then(|text| scheduler_in_effect(&text))
+            .unwrap_or("mq-deadline".into()),
         wbt_lat_usec: number("wbt_lat_usec", 0),
-        write_cache: if back { WriteCache::WriteBack } else { WriteCache::WriteThrough },
+        write_cache: if is_write_back { WriteCache::WriteBack } else { WriteCache::WriteThrough },
         fua: number("fua", 0) == 1,
-        logical_block_size: small("logical_block_size", 512),
-        physical_block_size: small("physical_block_size", 4096),
+        logical_block_size: number_u32("logical_block_size", 512),
+        physical_block_size: number_u32("physical_block_size", 4096),
         discard: number("discard_max_bytes", 0) > 0,
-        nr_requests: small("nr_requests", 64).clamp(1, 4096),
+        nr_requests: number_u32("nr_requests", 64).clamp(1, 4096),
     }
 }
 
 /// Returns the scheduler in brackets: `none [mq-deadline] kyber`.
-fn chosen(schedulers: &str) -> Option<String> {
+fn scheduler_in_effect(schedulers: &str) -> Option<String> {
     let (_, after) = schedulers.split_once('[')?;
     Some(after.split_once(']')?.0.to_string())
 }
@@ -242,8 +245,8 @@ mod tests {
 
     #[test]
     fn the_scheduler_in_effect_is_the_one_in_brackets() {
-        assert_eq!(chosen("none [mq-deadline] kyber").as_deref(), Some("mq-deadline"));
-        assert_eq!(chosen("[none]").as_deref(), Some("none"));
-        assert_eq!(chosen("none"), None);
+        assert_eq!(scheduler_in_effect("none [mq-deadline] kyber").as_deref(), Some("mq-deadline"));
+        assert_eq!(scheduler_in_effect("[none]").as_deref(), Some("none"));
+        assert_eq!(scheduler_in_effect("none"), None);
     }
 }

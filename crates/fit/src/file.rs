@@ -10,7 +10,7 @@ use fsdyno_record::shell::quote;
 const HEAD: &[u8] = b"# Fitted by `fsdyno fit`";
 
 /// Returns true if the path is a file that an earlier fit wrote.
-pub fn is_ours(path: &Path) -> bool {
+pub fn is_written_by_fit(path: &Path) -> bool {
     // Opening a pipe would block, so only regular files are opened.
     if !std::fs::metadata(path).is_ok_and(|status| status.is_file()) {
         return false;
@@ -38,7 +38,7 @@ pub fn check_out(out: &Path) -> Result<(), Failure> {
             folder.display()
         )));
     }
-    match out.symlink_metadata().is_err() || is_ours(out) {
+    match out.symlink_metadata().is_err() || is_written_by_fit(out) {
         true => Ok(()),
         false => Err(Failure::invalid_use(format!(
             "--out '{}' exists and was not written by fsdyno fit; give a new file",
@@ -66,10 +66,10 @@ impl ProfileKind {
                 format!("processor: {path} (fsdyno run ... --on lab --cpu {path})")
             }
             ProfileKind::Disk => {
-                // Without a slash, --disk takes it for a name.
-                let given =
+                // Without a slash, --disk would interpret it as a name.
+                let argument =
                     quote(&if path.contains('/') { path.clone() } else { format!("./{path}") });
-                format!("disk: {path} (fsdyno run ... --disk {given})")
+                format!("disk: {path} (fsdyno run ... --disk {argument})")
             }
         }
     }
@@ -81,9 +81,9 @@ impl ProfileKind {
 /// The kernel's error.
 pub fn write(out: &Path, text: &str) -> Result<(), Failure> {
     let fill = |file: &mut std::fs::File| file.write_all(text.as_bytes());
-    let written = match is_ours(out) {
+    let result = match is_written_by_fit(out) {
         true => fsdyno_media::file::write(out, fill),
         false => fsdyno_media::file::write_new(out, fill),
     };
-    written.map_err(|error| Failure::io("write", out, &error))
+    result.map_err(|error| Failure::io("write", out, &error))
 }

@@ -1,20 +1,20 @@
-/* Keeps host time out of the guest's clock: QEMU's main loop waits while the vCPU runs.
+/* The clock guard keeps host time out of the guest's clock: it makes QEMU's main loop wait while the vCPU runs.
  *
- * QEMU is started with this in LD_PRELOAD (see src/guard.rs). In its instruction clock
- * (-icount sleep=off) a main loop that finds the vCPU halted moves the clock on to the next timer.
- * But a vCPU is marked as halted while it still runs, before its last instructions have been booked
- * (accel/tcg/tcg-accel-ops-rr.c runs it without the big lock), so a main loop that some event of
- * the host wakes just then reads a clock that is late, and moves it too far by what is not booked.
+ * QEMU is started with this library in LD_PRELOAD (see src/guard.rs). With the instruction clock
+ * (-icount sleep=off), a main loop that finds the vCPU halted advances the clock to the next timer. But the vCPU is
+ * marked as halted while it still runs, before its last instructions have been added to the clock
+ * (accel/tcg/tcg-accel-ops-rr.c runs it without the big lock). If an event of the host wakes the main loop at that
+ * moment, the main loop reads a clock that lags behind, and advances it too far, by the instructions not yet added.
  *
- * The vCPU seldom needs a main loop while it runs: it runs its timers itself, and wakes the main loop
- * once it has nothing to do. So the main thread, which polls without the big lock, gets the lock back
- * only while the vCPU's thread is parked, that is, waits for its condition and was not yet told to go on.
- * Where that does not come, the vCPU gives way when it is about to take the lock itself: it has then
- * either booked all it did or is not halted. A machine that was loaded from a snapshot needs that.
+ * The vCPU rarely needs the main loop while it runs: it runs its timers itself, and wakes the main loop when it has
+ * nothing to do. Therefore the main thread, which polls without the big lock, gets the lock back only while the vCPU's
+ * thread is parked, that is, while it waits for its condition and has not been signalled. If the vCPU's thread does not
+ * park, it yields when it is about to take the lock itself: by then it has either added all its instructions to the
+ * clock, or is not halted. A machine that was loaded from a snapshot needs this.
  *
- * Which thread is the vCPU's: while the machine is made the main thread waits with QEMU's big lock
- * for the vCPU to exist; the first other thread that waits with that lock is the vCPU, and what it
- * waits for is its condition of going on.
+ * The vCPU's thread is identified as follows. While the machine is being created, the main thread waits with QEMU's big
+ * lock until the vCPU exists. The first other thread that waits with this lock is the vCPU's, and the condition that it
+ * waits for is the one that resumes it.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -27,16 +27,16 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-/* What the lab sees of us, in memory that it shares; src/guard.rs has the same two words. */
+/* Counters in memory shared with the lab; src/guard.rs uses the same layout. */
 struct seen {
-	_Atomic uint64_t parked; /* how often the vCPU was parked */
-	_Atomic uint64_t passes; /* how often the main thread got the lock beside a parked vCPU */
+	_Atomic uint64_t parked; /* the number of times that the vCPU was parked */
+	_Atomic uint64_t passes; /* the number of times that the main thread then got the lock */
 };
 
-/* Where the vCPU is; also the futex at which the main thread waits. */
+/* The state of the vCPU's thread, which is also the futex that the main thread waits for. */
 enum { ABSENT, RUNNING, PARKED, GIVES_WAY };
 
-/* How often the vCPU takes the lock before a main thread that waits; about a millisecond's worth. */
+/* The number of times that the vCPU takes the lock before it yields to a waiting main thread: about a millisecond. */
 enum { PATIENCE = 1000 };
 
 static _Atomic uint32_t vcpu = ABSENT;
@@ -51,7 +51,8 @@ static int (*real_signal)(pthread_cond_t *);
 static int (*real_broadcast)(pthread_cond_t *);
 static int (*real_lock)(pthread_mutex_t *);
 
-/* By version: without one dlsym may find the conditions of before glibc 2.3.2, another format. */
+/* Looks up a function by its version: without a version, dlsym may find the condition variables from before
+ * glibc 2.3.2, which have a different format. */
 static void *real(const char *name, const char *version)
 {
 	void *found = dlvsym(RTLD_NEXT, name, version);
@@ -60,7 +61,7 @@ static void *real(const char *name, const char *version)
 	return found;
 }
 
-/* Called wherever they are used: what is loaded with us may run before start(). */
+/* Called before each use of these functions, because other libraries' constructors may run before start(). */
 static void find_real(void)
 {
 	if (real_lock)
@@ -94,7 +95,7 @@ static void wait_while_vcpu(uint32_t state)
 		syscall(SYS_futex, &vcpu, FUTEX_WAIT_PRIVATE, state, NULL, NULL, 0);
 }
 
-/* Whether this wait is the vCPU's for its condition. The first such wait tells which that is. */
+/* Reports whether this is the vCPU's wait for its condition. The first such wait identifies the condition. */
 static int is_park(pthread_cond_t *cond, pthread_mutex_t *lock)
 {
 	if (pthread_equal(pthread_self(), main_thread)) {
@@ -114,16 +115,17 @@ int pthread_cond_wait(pthread_cond_t *cond, pthread_mutex_t *lock)
 	find_real();
 	if (!is_park(cond, lock))
 		return real_wait(cond, lock);
-	/* The vCPU holds the big lock until it waits, so the main thread cannot get it too early. */
+	/* The vCPU holds the big lock until it waits, so the main thread cannot get the lock too early. */
 	seen->parked++;
 	set_vcpu(PARKED);
 	int result = real_wait(cond, lock);
-	/* A wait may also end without a reason. */
+	/* A wait may also end without a signal. */
 	vcpu = RUNNING;
 	return result;
 }
 
-/* From here on the vCPU is no longer parked, though its thread may wake much later. */
+/* Called before a condition is signalled: if it is the vCPU's, the vCPU is no longer parked, although its thread may
+ * wake much later. */
 static void told(pthread_cond_t *cond)
 {
 	find_real();
@@ -151,7 +153,7 @@ static int lock_in_main(pthread_mutex_t *lock)
 	int result = real_lock(lock);
 	main_waits = 0;
 	seen->passes++;
-	/* It goes on to wait for the lock, which is ours. */
+	/* The vCPU then waits for the lock, which the main thread now holds. */
 	if (vcpu == GIVES_WAY)
 		set_vcpu(RUNNING);
 	return result;

@@ -1,21 +1,21 @@
-/* A processor model: adds to the guest's clock the time that a count of instructions leaves out.
+/* The processor model: adds to the guest's clock the costs that an instruction count does not cover.
  *
- * A QEMU plugin (src/processor.rs loads it). QEMU's clock (-icount) advances by one tick with each
- * instruction. The plugin follows the kernel's instructions and data accesses through models of the first caches
- * and of the second; misses of both kinds, locked instructions and system calls each have a cost in ticks, which
- * the processor profile states. The plugin takes the costs off QEMU's budget of instructions until the next timer, so QEMU counts them as
- * executed: the guest's clock and its timers advance, in whatever task the event occurred. Nothing depends
- * on the host, so the same guest has the same times everywhere.
+ * It is a QEMU plugin, loaded by src/processor.rs. QEMU's clock (-icount) advances by one tick per instruction. The
+ * plugin simulates the first-level caches and the second-level cache for the kernel's instructions and data accesses.
+ * Cache misses, locked instructions and system calls each have a cost in ticks, which the processor profile states. The
+ * plugin subtracts the costs from QEMU's budget of instructions until the next timer, so QEMU counts them as executed:
+ * the guest's clock and its timers advance, in whatever task the event occurred. Nothing depends on the host, so the
+ * same guest has the same times everywhere.
  *
- * QEMU has no interface for that. The budget is the 16-bit word that each translation block lowers by its
- * number of instructions (icount_decr.u16.low), just before the CPU's state; the plugin finds it by watching
- * which word behaves like that, and ends QEMU if there is not exactly one.
+ * QEMU has no interface for this. The budget is a 16-bit word just before the CPU's state (icount_decr.u16.low), from
+ * which each translation block subtracts its number of instructions. The plugin finds it by observing which word
+ * behaves in this way, and ends QEMU if there is not exactly one.
  *
- * The guest's clock is slower than QEMU's by a constant factor (tsc_early_khz): the timer chip's
- * period is set to match, so that its timers expire on time.
+ * The guest's clock is slower than QEMU's by a constant factor (tsc_early_khz). The period of the timer chip is set to
+ * match, so that its timers expire on time.
  *
- * The agent talks to the plugin by a long NOP at the start of a block, MARKER, with a command in RAX; the answer
- * replaces it. On a machine without the plugin RAX stays as it was.
+ * The agent sends commands to the plugin with MARKER, a long NOP at the start of a block, and the command in RAX; the
+ * response replaces the command. On a machine without the plugin, RAX does not change.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -63,10 +63,10 @@ static const uint8_t MARKER[] = { 0x0f, 0x1f, 0x84, 0x00, 'f', 's', 'd', 'y' };
 /* Costs in 1/1024 of a tick. */
 static uint64_t cost[COSTLY];
 static uint64_t debt, paid, counts[EVENTS];
-/* All charges, paid or not, which the profile (profile/profile.c) reads where FSDYNO_CHARGED says. */
+/* All charges, paid or not. The profile plugin (profile/profile.c) reads them at the address in FSDYNO_CHARGED. */
 static uint64_t charged;
 static bool charging, counting;
-/* True while a thread of the instrument runs. */
+/* True while one of the instrument's threads runs, whose events are not charged. */
 static bool is_free;
 
 static __attribute__((noreturn)) void fail(const char *why, int number)
@@ -103,7 +103,7 @@ static inline void pay(void)
 	paid += ticks;
 }
 
-/* Caches with least recently used replacement: a set lists its lines' pages, the latest first. */
+/* Caches with LRU replacement: each set is a list of the pages of its lines, with the most recently used page first. */
 enum { MOST_WAYS = 32, MOST_SETS = 1 << 14 };
 struct cache {
 	uint32_t sets, ways;
@@ -126,7 +126,7 @@ static inline bool touch(uint32_t *set, uint32_t ways, uint32_t page)
 	return hit;
 }
 
-/* A real second cache is indexed by physical address: the pages are scattered over it. */
+/* A real second-level cache is indexed by physical address, so the pages are scattered over its sets. */
 static inline bool in_second(uint64_t line)
 {
 	uint32_t page = line >> 6, scattered = (page * 0x9e3779b1u) >> 16;
@@ -134,7 +134,8 @@ static inline bool in_second(uint64_t line)
 	return touch(second.pages + (size_t)set * second.ways, second.ways, page);
 }
 
-/* Processors fetch the next lines of a stream in advance: a miss within two lines of the last one in the page. */
+/* Processors prefetch the next lines of a stream. A miss belongs to a stream if it is within two lines of the last miss
+ * in the same page. */
 static struct { uint32_t page, line; } streams[64];
 static inline bool in_stream(uint64_t line)
 {
@@ -178,7 +179,7 @@ static inline void fetch(uint64_t line)
 		HAPPENED(MISS);
 }
 
-/* Translation blocks: straight runs of instructions. */
+/* A translation block: a sequence of instructions without a branch. */
 struct block {
 	uint64_t address, end;
 	uint64_t cost;
@@ -187,9 +188,9 @@ struct block {
 	bool kernel;
 };
 
-/* Counting, for a fit: only what the thread does that issues the ops. It is known by its kernel stack, the most
- * frequent one between two commands of the agent. Code on the CPU's entry stacks counts; code on other stacks, those of
- * interrupts included, does not. */
+/* Counting, for the fit of a profile: only the events of the thread that issues the ops are counted. The thread is
+ * identified by its kernel stack, which is the most frequent one between two commands of the agent. Code on the CPU's
+ * entry stacks is counted; code on other stacks, including those of interrupts, is not. */
 enum { STACKS = 64, STACK_SHIFT = 14 };
 static uint64_t thread, stacks[STACKS], seen[STACKS], kept[EVENTS];
 static bool learning, in_thread = true;
@@ -211,8 +212,8 @@ static inline bool is_stack(uint64_t pointer)
 	return pointer >> 47 == 0x1ffff && pointer >> 39 != 0x1fffffc;
 }
 
-/* Threads that cost nothing but their instructions, and leave the caches as they are: the instrument's, which a real
- * machine does not have. They are known by their kernel stacks too. */
+/* The instrument's threads (fsdyno's own, which a real machine does not have). Their only cost is their instructions,
+ * and they do not change the caches. They too are identified by their kernel stacks. */
 enum { MOST_FREE = 64 };
 static uint64_t free_stacks[MOST_FREE];
 static unsigned free_count;
@@ -254,7 +255,7 @@ static void follow_thread(const struct block *b)
 	bool now = !thread || (on_stack ? stack == thread : b->kernel || in_thread);
 	if (now == in_thread)
 		return;
-	/* Away: keep the thread's counts; back: forget what others added. */
+	/* When the thread is left, its counts are saved; when it continues, the counts of others are discarded. */
 	if (in_thread)
 		memcpy(kept, counts, sizeof kept);
 	else
@@ -338,13 +339,14 @@ static void on_marker(unsigned vcpu, void *unused)
 	((volatile uint64_t *)state)[RAX] = answer;
 }
 
-/* The budget: the word before the state that goes down by each block's number of instructions. */
+/* The search for the budget: the word before the CPU's state that decreases by each block's number of instructions. */
 enum { WORDS = 32, TRIES = 4096 };
 static uint16_t words[WORDS];
 static unsigned fits[WORDS], tries;
-static uint64_t speed; /* instructions a microsecond */
+static uint64_t speed; /* instructions per microsecond */
 
-/* The timer chip counts 10 ns, of QEMU's time: its period in the guest's is shorter by the speed. */
+/* Sets the period of the timer chip. The chip counts units of 10 ns of QEMU's time; in the guest's time, its period is
+ * shorter by the factor between the two clocks. */
 static void set_timer_chip(void)
 {
 	void *(*find)(const char *, const char *, bool *);
@@ -409,7 +411,7 @@ static void search(unsigned vcpu, void *data)
 }
 #endif
 
-/* What an instruction is, as far as it matters (Intel SDM, volume 2, appendix A). */
+/* The properties of an instruction that the model needs (Intel SDM, volume 2, appendix A). */
 struct decoded {
 	bool locked, system_call, stack, per_cpu;
 };
@@ -450,7 +452,7 @@ static struct decoded decode(const uint8_t *byte, size_t size)
 	bool branch = conditional || op == 0xe8 || op == 0xe9 || op == 0xeb ||
 		(op == 0xff && extension >= 2 && extension <= 5);
 	d.locked |= (op == 0x86 || op == 0x87) && memory;
-	/* With one CPU the kernel overwrites its lock prefixes by 3e; machines of today have more, and pay. */
+	/* With one CPU, the kernel replaces its lock prefixes with 3e. Real machines have more CPUs, and pay. */
 	d.locked |= ds && !branch && memory;
 	if (memory && (mode & 7) == 4 && operand + 1 < size)
 		d.stack |= (byte[operand + 1] & 7) == 4 && !(rex & 1);

@@ -1,21 +1,21 @@
-/* Counts the guest's instructions, and lets the machine stand still where the trial goes from one stage
- * to the next, so that the host can look at the counts and at the disks.
+/* Counts the guest's instructions by function and chain of callers, and pauses the machine at the start of each stage
+ * of a trial, so that the host can read the counts and the disks.
  *
- * A QEMU plugin (src/profile.rs has QEMU load it in a second pass of a trial). QEMU calls it before each
- * translation block that it executes, straight runs of instructions; what it does takes host time and
- * none of the guest's, for the guest's clock counts instructions of its own.
+ * It is a QEMU plugin, loaded by src/profile.rs in a second pass of a trial. QEMU calls it before each translation
+ * block, a sequence of instructions without a branch. The plugin takes host time but no guest time, because the guest's
+ * clock counts only the guest's own instructions.
  *
- * Instructions are put into a tree of calls: its roots are tasks, which are known by their kernel stacks,
- * and below them are functions. The tree is followed by the last instruction of each block: a call goes
- * down, a return to where the call said goes up, a jump into another function takes its place. A fault or
- * a system call goes down too, from wherever it came; the way back from it goes there. So does the way
- * back from an interrupt, which itself goes down from a node of its own below the root: what it happens to
- * meet has not called it, and a tree below each chain that one has ever met would fill all room. Which task
- * runs is known by the stack that the kernel's switch pops its registers from.
+ * The instructions are counted in a call tree. Its roots are tasks, which are identified by their kernel stacks; the
+ * nodes below them are functions. The last instruction of each block determines the next node: a call descends to the
+ * callee, a return to the address after the call ascends to the caller, and a jump into another function replaces the
+ * current one. A fault or a system call descends from the current node, and its return goes back to that node. The
+ * return from an interrupt also goes back to the interrupted node, but the handler is counted below a separate node of
+ * the root: the interrupted function did not call it, and a subtree below every interrupted chain of callers would
+ * exhaust the space. The current task is identified by the stack from which the kernel's task switch pops registers.
  *
- * Functions of the kernel itself are known by their addresses, which the host hands over. Those of
- * modules are known by being called: a module's addresses are found out later, from these very calls and
- * the first bytes of what was called.
+ * Functions of the kernel image are identified by their addresses, which the host passes. Functions of modules are
+ * identified by calls to them: the host determines the modules' addresses later, from these calls and from the first
+ * bytes of the called code.
  */
 #define _GNU_SOURCE
 #include <stdatomic.h>
@@ -34,7 +34,7 @@ typedef uint32_t qemu_plugin_meminfo_t;
 struct qemu_plugin_tb;
 struct qemu_plugin_insn;
 struct qemu_info;
-/* QEMU 7.2 takes a wish for reads alone for one for writes, so both are asked for. */
+/* QEMU 7.2 confuses reads with writes if only one of them is requested, so both are. */
 enum { NO_REGISTERS = 0, READS_AND_WRITES = 3 };
 void qemu_plugin_register_vcpu_tb_trans_cb(qemu_plugin_id_t,
 	void (*)(qemu_plugin_id_t, struct qemu_plugin_tb *));
@@ -52,20 +52,20 @@ uint64_t qemu_plugin_insn_vaddr(const struct qemu_plugin_insn *);
 #define EXPORT __attribute__((visibility("default")))
 EXPORT int qemu_plugin_version = 1;
 
-/* What is shared with the host; src/profile.rs has the same. */
+/* The memory shared with the host; src/profile.rs uses the same layout. */
 enum { MOST_FUNCTIONS = 1 << 18, MOST_ENTRIES = 1 << 10, MOST_NODES = 1 << 22, NONE = ~0u };
 enum { MOST_CODES = 1 << 14, MOST_BYTES = 31 };
 
 struct node {
-	uint64_t function; /* where it begins; of a root its task; else USER, all that is no kernel, or INTERRUPT */
+	uint64_t function; /* the start address; a root's task; or USER (all user-space code) or INTERRUPT */
 	uint64_t instructions;
 	uint64_t calls;
-	uint64_t charged; /* by the processor model, in parts of an instruction */
-	uint32_t parent; /* NONE: a root */
-	uint32_t child;  /* the one that was looked for last */
+	uint64_t charged; /* by the processor model, in 1/1024 of an instruction */
+	uint32_t parent; /* NONE for a root */
+	uint32_t child;  /* the child that was looked up last */
 };
 
-/* How a module's function begins. */
+/* The first bytes of a module's function. */
 struct code {
 	uint64_t address;
 	uint8_t size;
@@ -73,19 +73,19 @@ struct code {
 };
 
 struct shared {
-	_Atomic uint64_t begun; /* how many stages have begun, as we see it */
-	_Atomic uint64_t seen;  /* and as the host has seen it */
-	uint64_t stage, phase;  /* which one began */
+	_Atomic uint64_t begun; /* the number of stages that have begun */
+	_Atomic uint64_t seen;  /* the number of those that the host has released */
+	uint64_t stage, phase;  /* the stage that began last, and its phase */
 	uint64_t nodes;
-	uint64_t lost;          /* calls that found no room */
+	uint64_t lost;          /* calls that did not fit into the tree */
 	uint64_t functions, entries, interrupts;
-	uint64_t switch_from, switch_to; /* the code that changes stacks */
-	uint64_t fork;                   /* where a new task begins */
+	uint64_t switch_from, switch_to; /* the code that switches stacks */
+	uint64_t fork;                   /* the start of a new task */
 	uint64_t codes;
 	uint64_t pad[499];
-	uint64_t entry[MOST_ENTRIES];    /* where it is entered by itself; rising */
-	uint64_t interrupt[MOST_ENTRIES]; /* and where a device or the clock enters it; rising */
-	uint64_t function[MOST_FUNCTIONS]; /* rising */
+	uint64_t entry[MOST_ENTRIES];    /* entries of faults and system calls; ascending */
+	uint64_t interrupt[MOST_ENTRIES]; /* entries of interrupts; ascending */
+	uint64_t function[MOST_FUNCTIONS]; /* ascending */
 	struct node node[MOST_NODES];
 	struct code code[MOST_CODES];
 };
@@ -96,7 +96,7 @@ enum { USER = 1, INTERRUPT = 2 };
 /* Words of the mailbox (record/src/mailbox.rs). */
 enum { MAILBOX = 4096, STAGE = 3, PHASE = 4 };
 
-/* How a block ends. */
+/* The kind of a block's last instruction. */
 enum { JUMPS, CALLS, RETURNS, LEAVES };
 
 struct block {
@@ -104,14 +104,14 @@ struct block {
 	uint32_t instructions;
 	uint8_t ends;
 	bool enters, interrupts, forks;
-	struct code *code; /* of a module's block */
+	struct code *code; /* for a block of a module */
 	struct block *next;
 };
 
 struct frame {
-	uint64_t back; /* the address that a return goes to; 0 where the kernel was entered */
+	uint64_t back; /* the return address; 0 for an entry into the kernel */
 	uint32_t node;
-	struct block *before; /* what an interrupt came behind: between a call, say, and what it calls */
+	struct block *before; /* the block before an interrupt, which may have come between a call and its callee */
 };
 
 enum { DEEPEST = 512, MOST_TASKS = 4096 };
@@ -128,8 +128,8 @@ static const volatile uint64_t *mailbox;
 static uint64_t stage, phase;
 static bool user;
 
-/* What the processor model (processor/processor.c) has charged so far, if QEMU has that plugin too. Its calls come after
- * those of this one, so that at the start of a block all is of what ran before. */
+/* The total charge of the processor model (processor/processor.c), if QEMU has that plugin too. QEMU calls it after
+ * this one, so that at the start of a block the total covers exactly the blocks before it. */
 static const uint64_t *ticks, none;
 static uint64_t attributed;
 static uint32_t running;
@@ -176,7 +176,7 @@ static uint32_t child(uint32_t parent, uint64_t function)
 			goto out;
 		at++;
 	}
-	/* Node 0 is nobody's, and takes what finds no room. */
+	/* Node 0 belongs to no function; it receives the counts that do not fit into the tree. */
 	if (shared->nodes == MOST_NODES) {
 		shared->lost++;
 		return 0;
@@ -208,7 +208,7 @@ static struct task *task_of(uint64_t stack)
 	return current;
 }
 
-/* The last of the rising addresses that is not above this one. */
+/* Returns the last of the ascending addresses that is not above `address`, or 0. */
 static uint64_t below(const uint64_t *list, uint64_t count, uint64_t address)
 {
 	uint64_t low = 0, high = count;
@@ -227,7 +227,8 @@ static bool is_one_of(const uint64_t *list, uint64_t count, uint64_t address)
 	return count && below(list, count, address) == address;
 }
 
-/* Where a call goes down from: a chain that is deeper than any begins anew. */
+/* Pushes a frame, and returns the node from which the call descends. A chain that exceeds the maximum depth starts
+ * again at the root. */
 static uint32_t push(struct task *task, uint64_t back, uint32_t node, struct block *before)
 {
 	if (task->depth == DEEPEST) {
@@ -239,7 +240,7 @@ static uint32_t push(struct task *task, uint64_t back, uint32_t node, struct blo
 	return node;
 }
 
-/* A module's block was gone to from elsewhere, so a function begins with it. */
+/* Marks a module's block as the start of a function, because control came to it from another function. */
 static void begins_function(struct block *block)
 {
 	block->function = block->address;
@@ -261,15 +262,15 @@ static uint32_t jumped(struct task *task, uint32_t node, struct block *block, bo
 	uint64_t here = shared->node[node].function;
 	if (node == task->root)
 		return called(node, block);
-	/* Within a module a jump stays where it is, but for one to what was called before; one from
-	 * outside goes to the start of something. */
+	/* A jump within a module stays in the same function, unless its target has been called before; a jump from
+	 * outside the module goes to the start of a function. */
 	if (!block->function && here <= shared->function[shared->functions - 1])
 		begins_function(block);
 	if (!block->function || block->function == here)
 		return node;
 	uint32_t parent = shared->node[node].parent;
 	uint32_t other = child(parent == NONE ? task->root : parent, block->function);
-	/* To the start of a function it is a call, the last that the one before makes. */
+	/* A jump to the start of a function is a tail call. */
 	shared->node[other].calls += jump && block->function == block->address;
 	return other;
 }
@@ -310,17 +311,17 @@ static void in_kernel(unsigned cpu, void *data)
 		task->depth = 0;
 		node = task->root;
 	}
-	/* What goes on after an interrupt goes on as if there had been none. */
+	/* After an interrupt, the interrupted code continues as if the interrupt had not happened. */
 	if (before->ends == LEAVES)
 		node = left(task, node, &before);
 	if (block->enters) {
-		/* A fault has cut its block short, and that is begun again behind it. */
+		/* A fault has interrupted its block, which is executed again after the fault. */
 		node = called(push(task, 0, node, &nowhere), block);
 	} else if (block->interrupts) {
 		push(task, 0, node, before);
 		node = called(child(task->root, INTERRUPT), block);
 	} else if (block->forks) {
-		/* A new task, on a stack that another may have had before it. */
+		/* A new task, on a stack that may have belonged to an earlier one. */
 		task->depth = 0;
 		task->root = child(NONE, task->stack | ++task->forks << 52);
 		node = called(task->root, block);
@@ -336,7 +337,7 @@ static void in_kernel(unsigned cpu, void *data)
 	shared->node[node].instructions += block->instructions;
 }
 
-/* The host is told which stage begins, and is waited for. */
+/* Tells the host which stage begins, and waits until the host releases it. */
 static void begin_stage(void)
 {
 	const struct timespec moment = { 0, 200000 };
@@ -359,8 +360,8 @@ static void in_user(unsigned cpu, void *data)
 		task->depth = 0;
 		task->node = child(task->root, USER);
 	}
-	/* The stage is written by the agent; what it writes it executes as a user. The block that wrote
-	 * it is over when the next one begins. */
+	/* The agent writes the stage, and runs in user space. The block that wrote it has ended when the next one
+	 * begins. */
 	attribute(task->node);
 	if (mailbox[STAGE] != stage || mailbox[PHASE] != phase)
 		begin_stage();
@@ -370,7 +371,7 @@ static void in_user(unsigned cpu, void *data)
 static void switched(unsigned cpu, qemu_plugin_meminfo_t info, uint64_t address, void *data)
 {
 	(void)cpu, (void)info, (void)data;
-	/* Stacks are of 16 KiB, and lie at multiples of that (asm/page_64_types.h). */
+	/* Stacks have a size and an alignment of 16 KiB (asm/page_64_types.h). */
 	uint64_t stack = address >> 14;
 	if (stack != current->stack)
 		current = task_of(stack);
@@ -378,7 +379,7 @@ static void switched(unsigned cpu, qemu_plugin_meminfo_t info, uint64_t address,
 
 static const uint8_t PREFIXES[] = { 0x66, 0x67, 0xf0, 0xf2, 0xf3, 0x2e, 0x36, 0x3e, 0x26, 0x64, 0x65 };
 
-/* What an instruction does with the way on, by its bytes (Intel SDM, volume 2, appendix A). */
+/* Returns the kind of an instruction that ends a block, from its bytes (Intel SDM, volume 2, appendix A). */
 static int ending(const uint8_t *byte, size_t size)
 {
 	size_t at = 0;
@@ -409,7 +410,7 @@ static bool pops(const uint8_t *byte, size_t size)
 		|| (size == 2 && byte[0] == 0x41 && (byte[1] & 0xf8) == 0x58);
 }
 
-/* The bytes of a block, as many as are kept. */
+/* Returns the first bytes of a block. */
 static struct code *code_of(struct qemu_plugin_tb *tb, size_t count)
 {
 	struct code *code = calloc(1, sizeof *code);
@@ -451,7 +452,7 @@ static void translated(qemu_plugin_id_t id, struct qemu_plugin_tb *tb)
 		block->interrupts = is_one_of(shared->interrupt, shared->interrupts, address);
 		block->forks = address == shared->fork;
 	}
-	/* Code may be another than it was at this address. */
+	/* The code at this address may have changed. */
 	struct qemu_plugin_insn *final = qemu_plugin_tb_get_insn(tb, count - 1);
 	size_t size = qemu_plugin_insn_size(final);
 	block->end = qemu_plugin_insn_vaddr(final) + size;
@@ -490,7 +491,7 @@ EXPORT int qemu_plugin_install(qemu_plugin_id_t id, const struct qemu_info *info
 	blocks = calloc(BLOCKS, sizeof *blocks);
 	if (!shared || !mailbox || !children || !blocks || !shared->functions)
 		return 1;
-	/* Node 0 stands for nothing. */
+	/* Node 0 belongs to no function. */
 	shared->node[0].parent = NONE;
 	shared->nodes = 1;
 	current = task_of(0);

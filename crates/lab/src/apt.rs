@@ -100,16 +100,16 @@ impl Apt {
     /// # Errors
     /// An error of apt-get, or a file with a different hash.
     pub fn download(&self, packages: &[Package], folder: &Path) -> Result<Vec<File>, String> {
-        let wanted: Vec<String> = packages
+        let specs: Vec<String> = packages
             .iter()
             .map(|Package { name, version, .. }| format!("{name}={version}"))
             .collect();
         let mut arguments = vec!["download", "-q"];
-        arguments.extend(wanted.iter().map(String::as_str));
+        arguments.extend(specs.iter().map(String::as_str));
         let output = self.run("apt-get", &arguments, folder)?;
         if !output.status.success() {
             let why = last_line(&output.stderr);
-            return Err(format!("apt-get download {}: {why}", wanted.join(" ")));
+            return Err(format!("apt-get download {}: {why}", specs.join(" ")));
         }
         packages.iter().map(|package| open_verified(package, folder)).collect()
     }
@@ -136,8 +136,8 @@ impl Apt {
         arguments.extend(names);
         let output = self.run("apt-get", &arguments, folder)?;
         let mut file = File::options().append(true).open(log).map_err(|error| error.to_string())?;
-        let written = file.write_all(&output.stdout).and_then(|()| file.write_all(&output.stderr));
-        written.map_err(|error| format!("{}: {error}", log.display()))?;
+        let result = file.write_all(&output.stdout).and_then(|()| file.write_all(&output.stderr));
+        result.map_err(|error| format!("{}: {error}", log.display()))?;
         if output.status.success() {
             return Ok(());
         }
@@ -158,15 +158,15 @@ fn open_verified(package: &Package, folder: &Path) -> Result<File, String> {
     let mut file = File::open(folder.join(&name)).map_err(failed)?;
     let mut bytes = Vec::new();
     file.read_to_end(&mut bytes).map_err(failed)?;
-    let (name, wanted) = (name.display(), &package.sha256);
+    let (name, expected) = (name.display(), &package.sha256);
     match sha256_hex(&bytes) {
-        found if found == *wanted => Ok(file),
-        found => Err(format!("{name} has the SHA-256 {found}, but the list has {wanted}")),
+        found if found == *expected => Ok(file),
+        found => Err(format!("{name} has the SHA-256 {found}, but the list has {expected}")),
     }
 }
 
 /// Returns the last line of a program's output.
-pub fn last_line(written: &[u8]) -> String {
-    let written = String::from_utf8_lossy(written);
-    written.lines().last().unwrap_or("no message").to_string()
+pub fn last_line(output: &[u8]) -> String {
+    let output = String::from_utf8_lossy(output);
+    output.lines().last().unwrap_or("no message").to_string()
 }

@@ -89,19 +89,19 @@ impl Archive {
     pub fn sources(self, folder: &Path) -> String {
         let mirror = self.mirror();
         let mirror = mirror.trim_end_matches('/');
-        let only = "arch=amd64 target=Packages lang=none";
+        let options = "arch=amd64 target=Packages lang=none";
         match self {
             Archive::Debian => {
                 let line = |suite: &&str| {
                     let archive = if suite.ends_with(SECURITY) { SECURITY } else { "" };
-                    format!("deb [{only}] {mirror}{archive} {suite} main contrib\n")
+                    format!("deb [{options}] {mirror}{archive} {suite} main contrib\n")
                 };
                 SUITES.iter().map(line).collect()
             }
             Archive::Ubuntu => {
                 let keys = folder.join(KEYRING);
                 let keys = keys.display();
-                format!("deb [{only} signed-by={keys}] {mirror} {UBUNTU_SUITE} main\n")
+                format!("deb [{options} signed-by={keys}] {mirror} {UBUNTU_SUITE} main\n")
             }
         }
     }

@@ -1,9 +1,9 @@
 //! The cache folder of a lab: kernels, snapshots, disk images.
 //!
-//! A lab boots files from it and unpacks packages into it, as root if root runs it, so no other user may be
-//! able to change anything in it. Every component of its path must belong to root or to the user of this
-//! process, and must not be writable by others; in a sticky folder (such as /tmp), others can add entries but cannot
-//! replace ours. A path below the folder then refers to the same file as long as we do not change it.
+//! A lab boots files from it and unpacks packages into it, as root if root runs it, so no other user may be able to
+//! change anything in it. Every component of its path must belong to root or to the user of this process, and must not
+//! be writable by others. (In a sticky folder such as /tmp, others can add entries but cannot replace existing ones.) A
+//! path below the folder then refers to the same file as long as this process does not change it.
 
 use std::env;
 use std::ffi::OsString;
@@ -18,7 +18,7 @@ use crate::error::LabError;
 const LINKS: u32 = 40;
 
 /// The cache folder of root if root has no home directory.
-const OF_ROOT: &str = "/var/cache";
+const ROOT_CACHE: &str = "/var/cache";
 
 /// A folder that no other user can change.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -39,7 +39,7 @@ impl Cache {
         let folder = match (xdg, home) {
             (Some(folder), _) => PathBuf::from(folder),
             (None, Some(home)) => home.join(".cache"),
-            (None, None) if root => PathBuf::from(OF_ROOT),
+            (None, None) if root => PathBuf::from(ROOT_CACHE),
             (None, None) => {
                 let reason = "HOME names no folder, and neither does /etc/passwd".into();
                 return Err(LabError::UnsafeCache { folder: "~/.cache".into(), reason });
@@ -101,36 +101,39 @@ fn walk(path: &Path, absent: Absent) -> Result<PathBuf, LabError> {
     let unsafe_for = |reason| LabError::UnsafeCache { folder: path.into(), reason };
     let absolute = std::path::absolute(path).map_err(LabError::io("find", path))?;
     // The remaining components, in reverse order.
-    let mut left = components(&absolute);
-    let (mut at, mut links) = (PathBuf::new(), 0);
-    while let Some(component) = left.pop() {
+    let mut remaining = components(&absolute);
+    let (mut resolved, mut links) = (PathBuf::new(), 0);
+    while let Some(component) = remaining.pop() {
         match component.to_str() {
             // The parent has been checked already, and is not a link.
-            Some("..") => drop(at.pop()),
-            _ => at.push(component),
+            Some("..") => drop(resolved.pop()),
+            _ => resolved.push(component),
         }
-        let found = match (fs::symlink_metadata(&at), absent) {
+        let metadata = match (fs::symlink_metadata(&resolved), absent) {
             (Err(error), Absent::Leave) if error.kind() == ErrorKind::NotFound => {
-                at.extend(left.into_iter().rev());
-                return Ok(at);
+                resolved.extend(remaining.into_iter().rev());
+                return Ok(resolved);
             }
             (Err(error), Absent::Create) if error.kind() == ErrorKind::NotFound => {
-                create_private(&at)?
+                create_private(&resolved)?
             }
-            (found, _) => found.map_err(LabError::io("inspect", &at))?,
+            (metadata, _) => metadata.map_err(LabError::io("inspect", &resolved))?,
         };
-        check_component(&at, &found, left.is_empty()).map_err(unsafe_for)?;
-        if found.is_symlink() {
+        check_component(&resolved, &metadata, remaining.is_empty()).map_err(unsafe_for)?;
+        if metadata.is_symlink() {
             links += 1;
             if links > LINKS {
-                return Err(unsafe_for(format!("too many symbolic links at {}", at.display())));
+                return Err(unsafe_for(format!(
+                    "too many symbolic links at {}",
+                    resolved.display()
+                )));
             }
-            let target = fs::read_link(&at).map_err(LabError::io("read", &at))?;
-            at.pop();
-            left.extend(components(&target));
+            let target = fs::read_link(&resolved).map_err(LabError::io("read", &resolved))?;
+            resolved.pop();
+            remaining.extend(components(&target));
         }
     }
-    Ok(at)
+    Ok(resolved)
 }
 
 /// Creates a private folder, unless another process has created it, and returns its status.
@@ -145,27 +148,28 @@ fn create_private(folder: &Path) -> Result<Metadata, LabError> {
 
 /// Returns the components of a path in reverse order.
 fn components(path: &Path) -> Vec<OsString> {
-    let all = path.components().filter(|component| *component != Component::CurDir);
-    let all: Vec<OsString> = all.map(|component| component.as_os_str().to_owned()).collect();
-    all.into_iter().rev().collect()
+    let components = path.components().filter(|component| *component != Component::CurDir);
+    let components: Vec<OsString> =
+        components.map(|component| component.as_os_str().to_owned()).collect();
+    components.into_iter().rev().collect()
 }
 
 /// Checks that no other user can change a component.
-fn check_component(at: &Path, found: &Metadata, last: bool) -> Result<(), String> {
-    let (owner, user, shown) = (found.uid(), user(), at.display());
+fn check_component(path: &Path, metadata: &Metadata, is_last: bool) -> Result<(), String> {
+    let (owner, user, shown) = (metadata.uid(), user(), path.display());
     if owner != user && owner != 0 && !is_unmapped(owner) {
         return Err(format!(
             "{shown} belongs to user {owner}, not to user {user}; the lab boots files from it"
         ));
     }
-    if found.is_symlink() {
+    if metadata.is_symlink() {
         return Ok(());
     }
-    if !found.is_dir() {
+    if !metadata.is_dir() {
         return Err(format!("{shown} is not a folder"));
     }
-    let (mode, sticky) = (found.mode() & 0o7777, found.mode() & 0o1000 != 0);
-    if mode & 0o022 != 0 && (last || !sticky) {
+    let (mode, sticky) = (metadata.mode() & 0o7777, metadata.mode() & 0o1000 != 0);
+    if mode & 0o022 != 0 && (is_last || !sticky) {
         return Err(format!(
             "other users may write to {shown} (mode {mode:o}), and the lab boots files from it; \
              to fix it, run `chmod go-w {shown}`"
@@ -174,7 +178,7 @@ fn check_component(at: &Path, found: &Metadata, last: bool) -> Result<(), String
     Ok(())
 }
 
-/// Reports whether an owner is not mapped in this user namespace, which may be true of the root that owns the system's
+/// Returns true if an owner is not mapped in this user namespace, which may be true of the root that owns the system's
 /// folders.
 fn is_unmapped(owner: u32) -> bool {
     let read = |file: &str| fs::read_to_string(file).unwrap_or_default();
@@ -192,13 +196,13 @@ mod tests {
 
     use super::*;
 
-    fn refused(folder: &Path) -> String {
+    fn cache_error(folder: &Path) -> String {
         let error = Cache::at(folder).unwrap_err();
         assert!(error.hint().unwrap().contains("XDG_CACHE_HOME="), "{error}");
         error.to_string()
     }
 
-    fn mode(folder: &Path, mode: u32) {
+    fn set_mode(folder: &Path, mode: u32) {
         fs::set_permissions(folder, fs::Permissions::from_mode(mode)).unwrap();
     }
 
@@ -219,15 +223,15 @@ mod tests {
         fs::create_dir_all(&inner).unwrap();
         for (folder, bits) in [("a", 0o777), ("a", 0o775), ("a/b", 0o722), ("a/b", 0o1777)] {
             let folder = base.path().join(folder);
-            mode(&folder, bits);
-            let error = refused(&inner);
+            set_mode(&folder, bits);
+            let error = cache_error(&inner);
             assert!(error.contains(&format!("{} (mode {bits:o})", folder.display())), "{error}");
-            mode(&folder, 0o755);
+            set_mode(&folder, 0o755);
         }
         // In a sticky folder no user can replace another's entries.
-        mode(&base.path().join("a"), 0o1777);
+        set_mode(&base.path().join("a"), 0o1777);
         Cache::at(&inner).unwrap();
-        mode(&inner, 0o777);
+        set_mode(&inner, 0o777);
         assert!(Cache::at(base.path()).unwrap().folder("a/b").is_err());
     }
 
@@ -242,10 +246,10 @@ mod tests {
             return;
         }
         lchown(&link, Some(65534), None).unwrap();
-        let error = refused(&link.join("fsdyno"));
+        let error = cache_error(&link.join("fsdyno"));
         assert!(error.contains("link belongs to user 65534"), "{error}");
         chown(&folder, Some(65534), None).unwrap();
-        let error = refused(&folder.join("fsdyno"));
+        let error = cache_error(&folder.join("fsdyno"));
         assert!(error.contains("folder belongs to user 65534"), "{error}");
     }
 
@@ -257,9 +261,9 @@ mod tests {
         let through = Cache::at(&base.path().join("a/link/fsdyno")).unwrap();
         assert_eq!(through.path(), base.path().join("a/b/fsdyno"));
         symlink("circle", base.path().join("circle")).unwrap();
-        assert!(refused(&base.path().join("circle/x")).contains("too many symbolic links at "));
+        assert!(cache_error(&base.path().join("circle/x")).contains("too many symbolic links at "));
         fs::write(base.path().join("file"), "").unwrap();
-        assert!(refused(&base.path().join("file")).contains("is not a folder"));
+        assert!(cache_error(&base.path().join("file")).contains("is not a folder"));
     }
 
     #[test]

@@ -10,11 +10,11 @@ pub fn options() -> impl Iterator<Item = (&'static str, &'static str)> {
 
 /// Returns the options that do not have their required value in a kernel configuration.
 pub fn missing_options(config: &str) -> Vec<&'static str> {
-    let has = |name: &str| {
+    let value_of = |name: &str| {
         config.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix('=')).unwrap_or("n")
     };
-    let met = |name: &str, wanted: &str| has(name) == "y" || has(name) == wanted;
-    options().filter(|(name, wanted)| !met(name, wanted)).map(|(name, _)| name).collect()
+    let is_met = |name: &str, required: &str| value_of(name) == "y" || value_of(name) == required;
+    options().filter(|(name, required)| !is_met(name, required)).map(|(name, _)| name).collect()
 }
 
 #[cfg(test)]

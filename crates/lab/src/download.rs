@@ -29,14 +29,14 @@ pub fn download(kind: &Filesystem, cache: &Cache, say: &dyn Fn(&str)) -> Result<
     let launch = unpacked.path().join(LAUNCH);
     fs::create_dir(&launch).map_err(LabError::io("create", &launch))?;
     for tool in &kind.tools {
-        let below = program_in(unpacked.path(), tool).ok_or_else(|| LabError::NoToolSet {
+        let program = program_in(unpacked.path(), tool).ok_or_else(|| LabError::NoToolSet {
             kind: kind.name.clone(),
             why: format!("none of {} has {tool}", kind.downloaded.join(", ")),
         })?;
         let script = launch.join(tool);
-        let written = fs::write(&script, launcher(&below, &packages))
+        let result = fs::write(&script, launcher(&program, &packages))
             .and_then(|()| fs::set_permissions(&script, fs::Permissions::from_mode(0o755)));
-        written.map_err(LabError::io("write", &script))?;
+        result.map_err(LabError::io("write", &script))?;
     }
     cache::sync_file_system(unpacked.path()).map_err(LabError::io("write", unpacked.path()))?;
     let root = root_in(cache, kind);
@@ -47,7 +47,7 @@ pub fn download(kind: &Filesystem, cache: &Cache, say: &dyn Fn(&str)) -> Result<
     cache::sync_directory(&folder).map_err(LabError::io("write", &folder))
 }
 
-/// Reports whether all tools of a file system are available without a download.
+/// Returns true if all tools of a file system are available without a download.
 fn is_available(kind: &Filesystem) -> bool {
     kind.downloaded.is_empty() || kind.tools.iter().all(|tool| tools::find(tool).is_ok())
 }

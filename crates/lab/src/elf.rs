@@ -145,7 +145,7 @@ impl<'a> Elf<'a> {
         })
     }
 
-    /// Reports whether the file has a note with this owner and type.
+    /// Returns true if the file has a note with this owner and type.
     pub fn has_note(&self, owner: &[u8], kind: u32) -> bool {
         let notes = self.segments.iter().filter(|segment| segment.kind == PT_NOTE);
         notes.into_iter().any(|segment| {
@@ -246,8 +246,8 @@ mod tests {
                 assert!(elf.dynamic().is_err());
             }
         }
-        let mut wild = bytes[..4096].to_vec();
-        wild[40..48].copy_from_slice(&u64::MAX.to_le_bytes());
-        assert_eq!(Elf::parse(&wild).unwrap().section(".text"), Err(ElfError::OutOfBounds));
+        let mut corrupted = bytes[..4096].to_vec();
+        corrupted[40..48].copy_from_slice(&u64::MAX.to_le_bytes());
+        assert_eq!(Elf::parse(&corrupted).unwrap().section(".text"), Err(ElfError::OutOfBounds));
     }
 }

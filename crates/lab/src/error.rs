@@ -160,7 +160,7 @@ impl LabError {
         move |error| LabError::Io { action, path, error }
     }
 
-    /// Reports whether something is missing (exit code 3), as opposed to misused or broken.
+    /// Returns true if something is missing (exit code 3), as opposed to misused or broken.
     pub fn is_missing(&self) -> bool {
         use LabError::*;
         match self {

@@ -38,7 +38,7 @@ pub fn kernel(
     if let (Err(_), Some(request), true) = (&unpacked, request, found.from_cached_lists)
         && let Ok(lists) = lists(Archive::of(request), cache, say)
     {
-        found = found.after(&lists, request, say)?;
+        found = found.find_again(&lists, request, say)?;
         unpacked = found.unpack(cache, say);
     }
     Ok((found.kernel.release, found.archive, unpacked?))
@@ -86,7 +86,12 @@ fn find(request: Option<&str>, cache: &Cache, say: &dyn Fn(&str)) -> Result<Foun
         },
         (_, _, Some(request)) => {
             let archive = Archive::of(request);
-            in_suites(request, Lists::cached(archive, cache)?, &|| lists(archive, cache, say), say)?
+            find_in_suites(
+                request,
+                Lists::cached(archive, cache)?,
+                &|| lists(archive, cache, say),
+                say,
+            )?
         }
         (_, Err(why), None) => return Err(LabError::NoKernel(why)),
         (None, Ok(_), None) => {
@@ -198,12 +203,12 @@ fn recent(
 ) -> Result<Lists, LabError> {
     match cached {
         Some(lists) if lists.are_recent() => Ok(lists),
-        cached => fetched(cached, fetch, say).map(|(lists, _)| lists),
+        cached => fetch_or_cached(cached, fetch, say).map(|(lists, _)| lists),
     }
 }
 
 /// Returns fetched lists, or else the cached ones after a message, and whether they are the cached ones.
-fn fetched(
+fn fetch_or_cached(
     cached: Option<Lists>,
     fetch: &dyn Fn() -> Result<Lists, LabError>,
     say: &dyn Fn(&str),
@@ -219,7 +224,7 @@ fn fetched(
 }
 
 /// Searches for a kernel in the cached lists if they are recent, and then in those that `fetch` downloads.
-fn in_suites(
+fn find_in_suites(
     request: &str,
     cached: Option<Lists>,
     fetch: &dyn Fn() -> Result<Lists, LabError>,
@@ -231,7 +236,7 @@ fn in_suites(
     {
         return Ok(found);
     }
-    let (lists, from_cache) = fetched(cached, fetch, say)?;
+    let (lists, from_cache) = fetch_or_cached(cached, fetch, say)?;
     Found::in_lists(&lists, request, from_cache)
 }
 
@@ -249,9 +254,14 @@ impl Found {
         }
     }
 
-    /// Searches for the kernel again in lists that were fetched later: the archive may now have a different kernel of
-    /// the series, or none.
-    fn after(&self, lists: &Lists, request: &str, say: &dyn Fn(&str)) -> Result<Found, LabError> {
+    /// Searches for the kernel in lists that were fetched later: the archive may now have a different kernel of the
+    /// series, or none.
+    fn find_again(
+        &self,
+        lists: &Lists,
+        request: &str,
+        say: &dyn Fn(&str),
+    ) -> Result<Found, LabError> {
         let (old, archive) = (&self.kernel.release, lists.archive.name());
         match Found::in_lists(lists, request, false) {
             Ok(found) if found.kernel.release != *old => {
@@ -344,7 +354,8 @@ mod tests {
             keep(&cache, new, Duration::ZERO);
             Ok(Lists::cached(Archive::Debian, &cache)?.unwrap())
         };
-        let found = in_suites("7.3", cached, &fetch, &|line| messages.borrow_mut().push_str(line));
+        let found =
+            find_in_suites("7.3", cached, &fetch, &|line| messages.borrow_mut().push_str(line));
         let found = found.map(|found| found.kernel.release).map_err(|error| error.to_string());
         (found, fetched.get(), messages.into_inner())
     }
@@ -381,12 +392,13 @@ mod tests {
         let old = Found::in_lists(&lists(&image("6.1.0-9")), "6.1", true).unwrap();
         let messages = RefCell::new(String::new());
         let say = |line: &str| messages.borrow_mut().push_str(line);
-        let found = old.after(&lists(&image("6.1.0-12")), "6.1", &say).unwrap();
+        let found = old.find_again(&lists(&image("6.1.0-12")), "6.1", &say).unwrap();
         assert_eq!(found.kernel.release, "6.1.0-12-amd64");
         let expected =
             "the kernel 6.1.0-9-amd64 has left Debian's archive; downloading 6.1.0-12-amd64";
         assert_eq!(messages.borrow().as_str(), expected);
-        let error = old.after(&lists(&image("6.12.3")), "6.1", &say).err().unwrap().to_string();
+        let error =
+            old.find_again(&lists(&image("6.12.3")), "6.1", &say).err().unwrap().to_string();
         assert!(
             error.contains("6.1.0-9-amd64 has left Debian's archive: no kernel 6.1"),
             "{error}"
@@ -412,12 +424,12 @@ mod tests {
         for name in [".unpack-abc/usr", ".unpack-def", "kernels"] {
             fs::create_dir_all(folder.path().join(name)).unwrap();
         }
-        let left = |now| {
+        let remaining = |now| {
             remove_stale(folder.path(), now);
             fs::read_dir(folder.path()).unwrap().count()
         };
-        assert_eq!(left(SystemTime::now()), 3);
-        assert_eq!(left(SystemTime::now() + STALE + HOUR), 1);
+        assert_eq!(remaining(SystemTime::now()), 3);
+        assert_eq!(remaining(SystemTime::now() + STALE + HOUR), 1);
         assert!(folder.path().join("kernels").is_dir());
     }
 }

@@ -56,7 +56,8 @@ pub struct CacheUse {
     pub limit: Option<Bytes>,
 }
 
-fn host(action: &'static str) -> impl Fn(io::Error) -> RunError {
+/// Returns a function that creates a [`RunError::Host`], for `map_err`.
+fn host_error(action: &'static str) -> impl Fn(io::Error) -> RunError {
     move |error| RunError::Host { action, error }
 }
 
@@ -71,8 +72,8 @@ impl FileCache {
         FileCache { cache: cache.clone(), name, limit, hash }
     }
 
-    /// Returns the file under `key` and the hash of its contents; if it is missing, `make` writes it. `go_on`
-    /// is polled while another process holds the lock.
+    /// Returns the file under `key` and the hash of its contents; if it is missing, `make` writes it. While another
+    /// process holds the lock, `go_on` is polled; if it returns false, the call fails.
     ///
     /// # Errors
     /// Errors from `make` and from the host, and [`RunError::Stopped`].
@@ -84,26 +85,26 @@ impl FileCache {
     ) -> Result<(File, String), E> {
         let folder = self.cache.folder(self.name).map_err(RunError::Cache)?;
         let stripe: String = key.chars().take(1).collect();
-        let lock =
-            lock_file(&folder.join(format!("{LOCK}-{stripe}"))).map_err(host("lock the cache"))?;
+        let lock = lock_file(&folder.join(format!("{LOCK}-{stripe}")))
+            .map_err(host_error("lock the cache"))?;
         while let Err(error) = flock(&lock, FlockOperation::NonBlockingLockExclusive) {
             match error {
                 Errno::WOULDBLOCK if go_on() => std::thread::sleep(PERIOD),
                 Errno::WOULDBLOCK => return Err(RunError::Stopped.into()),
-                error => return Err(host("lock the cache")(error.into()).into()),
+                error => return Err(host_error("lock the cache")(error.into()).into()),
             }
         }
-        if let Some(found) = self.find(&folder, key).map_err(host("read the cache"))? {
+        if let Some(found) = self.find(&folder, key).map_err(host_error("read the cache"))? {
             return Ok(found);
         }
         let unfinished = folder.join(format!("{UNFINISHED}-{stripe}"));
         // A killed process may have left a file; no process reads it.
         let _ = fs::remove_file(&unfinished);
         let create = || File::options().read(true).write(true).create_new(true).open(&unfinished);
-        let file = create().map_err(host("write into the cache"))?;
+        let file = create().map_err(host_error("write into the cache"))?;
         let result = make(&file).and_then(|()| {
             let stored = self.store(&folder, key, &file, &unfinished);
-            Ok((file, stored.map_err(host("store a file in the cache"))?))
+            Ok((file, stored.map_err(host_error("store a file in the cache"))?))
         });
         if result.is_err() {
             let _ = fs::remove_file(&unfinished);
@@ -114,7 +115,7 @@ impl FileCache {
     /// Returns true if there is a file under `key`; its contents are not compared with its hash.
     pub fn contains(&self, key: &str) -> bool {
         let names = self.entries().unwrap_or_default().into_iter().map(|entry| entry.file_name());
-        names.into_iter().any(|name| name.to_str().is_some_and(|name| parts(name).0 == key))
+        names.into_iter().any(|name| name.to_str().is_some_and(|name| split_name(name).0 == key))
     }
 
     /// Finds the file under a key that still matches its hash, and removes those that do not.
@@ -122,7 +123,7 @@ impl FileCache {
         for entry in fs::read_dir(folder)? {
             let entry = entry?;
             let name = entry.file_name();
-            let Some((found, sha256)) = name.to_str().map(parts) else { continue };
+            let Some((found, sha256)) = name.to_str().map(split_name) else { continue };
             if found != key {
                 continue;
             }
@@ -157,10 +158,10 @@ impl FileCache {
 
     /// Removes the least recently used files until the total size is within the limit; `keep` is not removed.
     fn evict(&self, keep: &Path) -> io::Result<()> {
-        let mut all = self.complete()?;
-        all.sort();
-        let mut total: u64 = all.iter().map(|(_, size, _)| size).sum();
-        for (_, size, path) in all.iter().filter(|(_, _, path)| path != keep) {
+        let mut files = self.complete()?;
+        files.sort();
+        let mut total: u64 = files.iter().map(|(_, size, _)| size).sum();
+        for (_, size, path) in files.iter().filter(|(_, _, path)| path != keep) {
             if total <= self.limit {
                 break;
             }
@@ -175,7 +176,7 @@ impl FileCache {
 
     /// Returns all complete files: last use, bytes on the host, path.
     fn complete(&self) -> io::Result<Vec<(SystemTime, u64, PathBuf)>> {
-        let mut all = Vec::new();
+        let mut files = Vec::new();
         for entry in self.entries()? {
             let name = entry.file_name();
             let name = name.to_string_lossy();
@@ -184,10 +185,10 @@ impl FileCache {
             }
             // stat(2) counts blocks of 512 bytes; the length would be wrong, because an image is sparse.
             if let Ok(metadata) = entry.metadata() {
-                all.push((metadata.modified()?, metadata.blocks() * 512, entry.path()));
+                files.push((metadata.modified()?, metadata.blocks() * 512, entry.path()));
             }
         }
-        Ok(all)
+        Ok(files)
     }
 
     fn folder(&self) -> PathBuf {
@@ -232,7 +233,7 @@ impl FileCache {
 }
 
 /// Splits the name of a file into key and hash.
-fn parts(name: &str) -> (&str, &str) {
+fn split_name(name: &str) -> (&str, &str) {
     name.split_once('.').unwrap_or((name, ""))
 }
 
@@ -256,14 +257,14 @@ mod tests {
     use crate::digest;
 
     fn write(bytes: &'static [u8]) -> impl FnMut(&File) -> Result<(), RunError> {
-        move |mut file| file.write_all(bytes).map_err(host("write"))
+        move |mut file| file.write_all(bytes).map_err(host_error("write"))
     }
 
     fn never(_: &File) -> Result<(), RunError> {
         panic!("it was created again")
     }
 
-    fn of(folder: &tempfile::TempDir, limit: u64) -> FileCache {
+    fn file_cache(folder: &tempfile::TempDir, limit: u64) -> FileCache {
         let cache = Cache::at(folder.path()).unwrap();
         FileCache::new(&cache, "things", limit, digest::of_file)
     }
@@ -278,7 +279,7 @@ mod tests {
     #[test]
     fn an_item_is_created_once_and_found_again_with_its_hash() {
         let folder = tempfile::tempdir().unwrap();
-        let files = of(&folder, 1 << 30);
+        let files = file_cache(&folder, 1 << 30);
         assert!(!files.contains("key"));
         let (_, made) = files.get("key", &mut || true, &mut write(b"whole")).unwrap();
         let (file, found) = files.get("key", &mut || true, &mut never).unwrap();
@@ -293,7 +294,7 @@ mod tests {
     #[test]
     fn a_changed_file_is_created_again() {
         let folder = tempfile::tempdir().unwrap();
-        let files = of(&folder, 1 << 30);
+        let files = file_cache(&folder, 1 << 30);
         let (_, hash) = files.get("key", &mut || true, &mut write(b"#1 SMP")).unwrap();
         let path = files.folder().join(format!("key.{hash}"));
         fs::write(&path, "#9 PWN").unwrap();
@@ -308,24 +309,24 @@ mod tests {
     #[test]
     fn a_failed_or_killed_process_stores_nothing() {
         let folder = tempfile::tempdir().unwrap();
-        let files = of(&folder, 1 << 30);
+        let files = file_cache(&folder, 1 << 30);
         let error = files.get("key", &mut || true, &mut |_| Err(RunError::Stopped)).unwrap_err();
         assert!(matches!(error, RunError::Stopped));
-        let left = files.folder().join("unfinished-k");
-        assert!(!left.exists());
-        fs::write(&left, "of a killed maker, and longer than the next").unwrap();
+        let unfinished = files.folder().join("unfinished-k");
+        assert!(!unfinished.exists());
+        fs::write(&unfinished, "of a killed maker, and longer than the next").unwrap();
         let (file, _) = files.get("key", &mut || true, &mut write(b"whole")).unwrap();
         assert_eq!(text(&file), "whole");
-        assert!(!left.exists());
-        fs::write(&left, "of a killed maker").unwrap();
+        assert!(!unfinished.exists());
+        fs::write(&unfinished, "of a killed maker").unwrap();
         assert_eq!(files.clear().unwrap(), 1);
-        assert!(!left.exists());
+        assert!(!unfinished.exists());
     }
 
     #[test]
     fn concurrent_users_create_an_item_once_and_a_stopped_one_does_not_wait() {
         let folder = tempfile::tempdir().unwrap();
-        let files = of(&folder, 1 << 30);
+        let files = file_cache(&folder, 1 << 30);
         let makes = AtomicU32::new(0);
         std::thread::scope(|scope| {
             for _ in 0..4 {
@@ -347,7 +348,7 @@ mod tests {
     #[test]
     fn the_least_recently_used_are_removed_first_and_the_newest_is_kept() {
         let folder = tempfile::tempdir().unwrap();
-        let files = of(&folder, 200 << 10);
+        let files = file_cache(&folder, 200 << 10);
         let folder = files.cache.folder("things").unwrap();
         for (age, name) in [(30, "b"), (20, "a"), (10, "c"), (40, "new")] {
             let mut file = File::create(folder.join(name)).unwrap();
@@ -356,7 +357,7 @@ mod tests {
             file.set_modified(SystemTime::now() - Duration::from_secs(age)).unwrap();
         }
         files.evict(&folder.join("new")).unwrap();
-        let left = |name: &str| folder.join(name).exists();
-        assert_eq!(["b", "a", "c", "new"].map(left), [false, false, true, true]);
+        let exists = |name: &str| folder.join(name).exists();
+        assert_eq!(["b", "a", "c", "new"].map(exists), [false, false, true, true]);
     }
 }

@@ -48,7 +48,7 @@ impl Guard {
         [self.library.as_fd(), self.seen.as_fd()]
     }
 
-    /// Reports whether the guard is active: loaded, and attached to the vCPU. (Waits of the main loop would prove
+    /// Returns true if the guard is active: loaded, and attached to the vCPU. (Waits of the main loop would prove
     /// nothing: a short run may not wake the main loop at all.)
     ///
     /// # Errors
@@ -78,7 +78,8 @@ mod tests {
         program
     }
 
-    fn code(command: Command, guard: &Guard) -> i32 {
+    /// Runs a command that inherits the guard's files, and returns its exit code.
+    fn exit_code(command: Command, guard: &Guard) -> i32 {
         let mut child = Process::start(command, &guard.files()).unwrap();
         loop {
             if let Some(ended) = child.poll().unwrap() {
@@ -92,17 +93,17 @@ mod tests {
     fn the_main_loop_waits_while_the_vcpu_runs_and_only_with_the_guard() {
         let folder = tempfile::tempdir().unwrap();
         let program = program(folder.path());
-        let bare = Guard::new().unwrap();
+        let unused = Guard::new().unwrap();
         assert_eq!(
-            code(Command::new(&program), &bare),
+            exit_code(Command::new(&program), &unused),
             1,
             "the vCPU ran concurrently with the main loop"
         );
-        assert!(!bare.is_active().unwrap());
+        assert!(!unused.is_active().unwrap());
         let guard = Guard::new().unwrap();
         let mut command = Command::new(&program);
         guard.preload_into(&mut command);
-        assert_eq!(code(command, &guard), 0, "the main loop did not wait");
+        assert_eq!(exit_code(command, &guard), 0, "the main loop did not wait");
         assert!(guard.is_active().unwrap());
     }
 
@@ -113,7 +114,7 @@ mod tests {
         let mut command = Command::new("/usr/bin/timeout");
         command.arg("20").arg(program(folder.path())).arg("needed");
         guard.preload_into(&mut command);
-        assert_eq!(code(command, &guard), 0, "the vCPU waited forever");
+        assert_eq!(exit_code(command, &guard), 0, "the vCPU waited forever");
         assert!(guard.is_active().unwrap());
     }
 
@@ -122,7 +123,7 @@ mod tests {
         let guard = Guard::new().unwrap();
         let mut command = Command::new("/bin/true");
         guard.preload_into(&mut command);
-        assert_eq!(code(command, &guard), 0);
+        assert_eq!(exit_code(command, &guard), 0);
         assert!(!guard.is_active().unwrap());
     }
 }

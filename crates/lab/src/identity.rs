@@ -102,9 +102,9 @@ mod tests {
         let mut two = one.clone();
         add_file(&mut two, "tool mke2fs".into(), b"bytes");
         assert_ne!(lab_id(&one), lab_id(&two));
-        let slower = of_machine(&qemu(), "6.1", "cc", &"1/2".parse().unwrap(), "");
+        let slow = of_machine(&qemu(), "6.1", "cc", &"1/2".parse().unwrap(), "");
         assert_eq!(
-            (one["clock"].as_str(), slower["clock"].as_str()),
+            (one["clock"].as_str(), slow["clock"].as_str()),
             ("shift=0,sleep=off", "shift=1,sleep=off")
         );
         let profile = r#"{"name":"mine","instructions_per_us":1000,"costs_ps":{},

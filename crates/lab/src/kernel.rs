@@ -51,8 +51,8 @@ pub fn find(
             reason: "this command takes one kernel at a time".into(),
         }),
         Some(request) => {
-            let here = newest(local_kernels(cache), |kernel| is_requested(kernel, request, cache));
-            match (here, build::command_for(request)) {
+            let local = newest(local_kernels(cache), |kernel| is_requested(kernel, request, cache));
+            match (local, build::command_for(request)) {
                 (Some(kernel), _) => Ok(kernel),
                 (None, Some(command)) => {
                     Err(LabError::UnbuiltKernel { what: request.into(), command })
@@ -87,29 +87,31 @@ pub fn expected_kernel_release(
     }
 }
 
-/// Reports whether a kernel is the requested one: its release begins with the request. A kernel from another
+/// Returns true if a kernel is the requested one: its release begins with the request. A kernel from another
 /// distribution's archive matches only its full release, so that downloading it does not change the result of other
 /// requests; one that was built on this host matches only its full release or its name.
 fn is_requested(kernel: &Kernel, request: &str, cache: &Cache) -> bool {
     if is_built(kernel, cache) {
-        return build::is_named(&kernel.release, request);
+        return build::is_requested(&kernel.release, request);
     }
     has_prefix(&kernel.release, request)
         && (kernel.release == request || !is_foreign(kernel, cache))
 }
 
-/// Reports whether a kernel is from another distribution's archive.
+/// Returns true if a kernel is from another distribution's archive.
 fn is_foreign(kernel: &Kernel, cache: &Cache) -> bool {
     kernel.modules.starts_with(cache.path().join(FOREIGN))
 }
 
-/// Reports whether a request is for a kernel that was built on this host.
+/// Returns true if a request is for a kernel that was built on this host.
 pub(crate) fn is_built_here(request: &str, cache: &Cache) -> bool {
-    let here = local_kernels(cache).into_iter();
-    here.filter(|kernel| is_built(kernel, cache)).any(|it| build::is_named(&it.release, request))
+    let kernels = local_kernels(cache).into_iter();
+    kernels
+        .filter(|kernel| is_built(kernel, cache))
+        .any(|it| build::is_requested(&it.release, request))
 }
 
-/// Reports whether a kernel was built on this host.
+/// Returns true if a kernel was built on this host.
 fn is_built(kernel: &Kernel, cache: &Cache) -> bool {
     kernel.modules.starts_with(cache.path().join(build::FOLDER))
 }
@@ -170,9 +172,11 @@ pub fn expand(
         Some(range) => {
             let cache = cache()?;
             let mut all = available(&cache, say)?;
-            let named = |kernel: &Kernel| is_foreign(kernel, &cache) || is_built(kernel, &cache);
-            let named: Vec<Kernel> = local_kernels(&cache).into_iter().filter(named).collect();
-            all.retain(|kernel| named.iter().all(|it| it.release != kernel.release));
+            let needs_full_name =
+                |kernel: &Kernel| is_foreign(kernel, &cache) || is_built(kernel, &cache);
+            let excluded: Vec<Kernel> =
+                local_kernels(&cache).into_iter().filter(needs_full_name).collect();
+            all.retain(|kernel| excluded.iter().all(|it| it.release != kernel.release));
             in_range(range, &all).map_err(invalid)
         }
     }
@@ -234,9 +238,9 @@ fn download(
     say: &dyn Fn(&str),
 ) -> Result<Kernel, LabError> {
     if offline {
-        let wanted = request.map_or("no kernel".into(), |request| format!("no kernel {request}"));
+        let missing = request.map_or("no kernel".into(), |request| format!("no kernel {request}"));
         return Err(LabError::NoKernel(format!(
-            "{wanted} is installed or cached, and downloads are disabled"
+            "{missing} is installed or cached, and downloads are disabled"
         )));
     }
     let (release, archive, unpacked) = fetch::kernel(request, cache, say)?;
@@ -290,8 +294,8 @@ fn at_path(request: &str) -> Result<Kernel, LabError> {
     Ok(Kernel { release, image, modules, built_modules: None })
 }
 
-fn newest(kernels: Vec<Kernel>, wanted: impl Fn(&Kernel) -> bool) -> Option<Kernel> {
-    kernels.into_iter().filter(wanted).max_by(|a, b| by_version(&a.release, &b.release))
+fn newest(kernels: Vec<Kernel>, is_wanted: impl Fn(&Kernel) -> bool) -> Option<Kernel> {
+    kernels.into_iter().filter(is_wanted).max_by(|a, b| by_version(&a.release, &b.release))
 }
 
 #[cfg(test)]
@@ -340,9 +344,9 @@ mod tests {
     fn a_kernel_of_another_archive_is_used_only_if_its_full_release_is_requested() {
         let folder = tempfile::tempdir().unwrap();
         let cache = Cache::at(folder.path()).unwrap();
-        for (place, release) in [(KERNELS, "7.0.2-amd64"), (FOREIGN, "7.0.0-14-generic")] {
-            let place = cache.folder(place).unwrap();
-            fs::rename(root(&[release]).keep(), place.join(release)).unwrap();
+        for (folder, release) in [(KERNELS, "7.0.2-amd64"), (FOREIGN, "7.0.0-14-generic")] {
+            let folder = cache.folder(folder).unwrap();
+            fs::rename(root(&[release]).keep(), folder.join(release)).unwrap();
         }
         let found =
             |request| find(Some(request), &cache, true, &silent).map(|kernel| kernel.release);

@@ -69,10 +69,10 @@ impl Lists {
     /// [`LabError::UnsafeCache`]; [`LabError::NoKernel`] if apt cannot read any.
     pub fn fetch(archive: Archive, cache: &Cache, say: &dyn Fn(&str)) -> Result<Lists, LabError> {
         let folder = cache.folder(archive.folder())?;
-        let begun = SystemTime::now();
+        let start = SystemTime::now();
         let _lock = lock(&folder)?;
         // Another process may have fetched them while this one waited.
-        if let Some(lists) = Lists::cached(archive, cache)?.filter(|lists| lists.fetched > begun) {
+        if let Some(lists) = Lists::cached(archive, cache)?.filter(|lists| lists.fetched > start) {
             return Ok(lists);
         }
         for sub in ["lists/partial", "cache/archives/partial"] {
@@ -80,8 +80,8 @@ impl Lists {
         }
         let sources = archive.sources(&folder);
         let put = |name: &str, text: &str| {
-            let put = cache::put(&folder, name, text.as_bytes());
-            put.map_err(LabError::io("write", &folder.join(name)))
+            let result = cache::put(&folder, name, text.as_bytes());
+            result.map_err(LabError::io("write", &folder.join(name)))
         };
         put("sources.list", &sources)?;
         say(&format!("reading the package lists of {}", archive.mirror()));
@@ -93,12 +93,12 @@ impl Lists {
         Ok(Lists { apt, archive, packages, fetched })
     }
 
-    /// Reports whether the lists are recent. A time in the future comes from a wrong clock and is not recent.
+    /// Returns true if the lists are recent. A time in the future comes from a wrong clock and is not recent.
     pub fn are_recent(&self) -> bool {
         self.fetched.elapsed().is_ok_and(|age| age < RECENT)
     }
 
-    /// Reports whether the lists are older than this.
+    /// Returns true if the lists are older than this.
     pub fn are_older_than(&self, age: Duration) -> bool {
         self.fetched.elapsed().is_ok_and(|elapsed| elapsed > age)
     }
@@ -151,8 +151,8 @@ fn sizes(folder: &Path) -> io::Result<(usize, u64)> {
     for entry in fs::read_dir(folder)? {
         let entry = entry?;
         let (files, bytes) = match entry.metadata()? {
-            found if found.is_dir() => sizes(&entry.path())?,
-            found if entry.file_name() != LOCK => (1, found.len()),
+            metadata if metadata.is_dir() => sizes(&entry.path())?,
+            metadata if entry.file_name() != LOCK => (1, metadata.len()),
             _ => (0, 0),
         };
         sum = (sum.0 + files, sum.1 + bytes);
@@ -208,12 +208,12 @@ pub(crate) mod tests {
         let archives = cache.folder("apt/cache/archives").unwrap();
         fs::write(archives.join("linux-image.deb"), "a package").unwrap();
         fs::write(archives.join(LOCK), "").unwrap();
-        let shown = used(&cache).unwrap();
-        assert!(shown.files == 2 && shown.bytes > Bytes(9), "{shown:?}");
+        let usage = used(&cache).unwrap();
+        assert!(usage.files == 2 && usage.bytes > Bytes(9), "{usage:?}");
         assert_eq!(clear(&cache).unwrap(), 2);
         assert_eq!(Lists::cached(Archive::Debian, &cache).unwrap(), None);
-        let shown = used(&cache).unwrap();
-        assert_eq!((shown.files, shown.bytes, clear(&cache).unwrap()), (0, Bytes(0), 0));
+        let usage = used(&cache).unwrap();
+        assert_eq!((usage.files, usage.bytes, clear(&cache).unwrap()), (0, Bytes(0), 0));
     }
 
     #[test]

@@ -104,10 +104,10 @@ impl Modules {
     pub fn resolve(&self, names: &[String]) -> Result<Vec<Module>, LabError> {
         let mut resolver = Resolver { modules: self, seen: BTreeSet::new(), order: Vec::new() };
         for name in names {
-            let wanted = name.strip_suffix('?');
-            let name = underscored(wanted.unwrap_or(name));
+            let optional = name.strip_suffix('?');
+            let name = underscored(optional.unwrap_or(name));
             let found = self.lookup(&name)?;
-            if found.is_empty() && wanted.is_none() && !self.built_in.contains(&name) {
+            if found.is_empty() && optional.is_none() && !self.built_in.contains(&name) {
                 return Err(self.unknown(&name));
             }
             for module in found {
@@ -117,13 +117,13 @@ impl Modules {
         Ok(resolver.order)
     }
 
-    /// Reports whether this kernel has the module `name`, loadable or built in.
+    /// Returns true if this kernel has the module `name`, loadable or built in.
     pub fn has(&self, name: &str) -> bool {
         let name = underscored(name);
         self.files.contains_key(&name) || self.built_in.contains(&name)
     }
 
-    /// Reports whether [`Modules::resolve`] accepts a name from the catalog.
+    /// Returns true if [`Modules::resolve`] accepts a name from the catalog.
     pub fn accepts(&self, name: &str) -> bool {
         name.ends_with('?') || self.has(name)
     }
@@ -154,7 +154,7 @@ impl Modules {
         Ok(found)
     }
 
-    /// Reports whether a module is one of the kernel's ciphers and checksums (crc32c, xxhash64, ...), the only
+    /// Returns true if a module is one of the kernel's ciphers and checksums (crc32c, xxhash64, ...), the only
     /// modules that file systems name by alias. Drivers of crypto hardware have the same aliases, but the guest
     /// has no such hardware.
     fn is_crypto(&self, module: &str) -> bool {
@@ -281,7 +281,7 @@ impl Depmod {
 /// Reads a module's file, decompresses it, and removes its signature.
 fn contents(path: &Path) -> Result<Vec<u8>, LabError> {
     let bytes = crate::read(path)?;
-    let bytes = payload::unpack_by_magic(bytes).map_err(|error| bad(path, &error))?;
+    let bytes = payload::unpack_by_magic(bytes).map_err(|error| damaged(path, &error))?;
     Ok(without_signature(bytes))
 }
 
@@ -303,7 +303,7 @@ fn without_signature(mut bytes: Vec<u8>) -> Vec<u8> {
 /// Returns the `key=value` strings of a module.
 fn modinfo(bytes: &[u8], path: &Path) -> Result<Vec<(String, String)>, LabError> {
     let section = Elf::parse(bytes).and_then(|elf| elf.section(".modinfo"));
-    let section = section.map_err(|error| bad(path, &error))?.unwrap_or_default();
+    let section = section.map_err(|error| damaged(path, &error))?.unwrap_or_default();
     let pairs = section.split(|byte| *byte == 0).filter_map(|text| {
         let text = String::from_utf8_lossy(text);
         text.split_once('=').map(|(key, value)| (key.to_string(), value.to_string()))
@@ -311,7 +311,7 @@ fn modinfo(bytes: &[u8], path: &Path) -> Result<Vec<(String, String)>, LabError>
     Ok(pairs.collect())
 }
 
-fn bad(path: &Path, error: &dyn std::fmt::Display) -> LabError {
+fn damaged(path: &Path, error: &dyn std::fmt::Display) -> LabError {
     LabError::BadFile { path: path.to_path_buf(), reason: error.to_string() }
 }
 

@@ -50,8 +50,8 @@ pub struct KernelPackages {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Packages(BTreeMap<String, Package>);
 
-/// Reports whether a lab may need a package.
-fn is_wanted(name: &str) -> bool {
+/// Returns true if a lab may need a package.
+fn may_be_needed(name: &str) -> bool {
     let downloaded = || catalog::all().iter().flat_map(|kind| &kind.downloaded);
     name.starts_with("linux-") || name == UBUNTU_KEYS || downloaded().any(|package| package == name)
 }
@@ -60,7 +60,7 @@ impl Packages {
     /// Parses a list; a package without a SHA-256 cannot be verified, and is skipped.
     pub fn read(list: &str) -> Packages {
         let packages = list.split("\n\n").map(package);
-        let usable = |package: &Package| is_wanted(&package.name) && !package.sha256.is_empty();
+        let usable = |package: &Package| may_be_needed(&package.name) && !package.sha256.is_empty();
         let usable = packages.filter(usable);
         Packages(usable.map(|package| (package.name.clone(), package)).collect())
     }
@@ -134,8 +134,8 @@ impl Packages {
         let image = self.0.get(&format!("{IMAGE}{release}"))?;
         let extra = self.0.get(&format!("linux-modules-extra-{release}"));
         let mut packages: Vec<&Package> = [image].into_iter().chain(extra).collect();
-        let (mut at, mut missing) = (0, Vec::new());
-        while let Some(package) = packages.get(at) {
+        let (mut index, mut missing) = (0, Vec::new());
+        while let Some(package) = packages.get(index) {
             for needed in self.needed(package, release) {
                 match needed {
                     Ok(package) if packages.contains(&package) => {}
@@ -144,7 +144,7 @@ impl Packages {
                     Err(dependency) => missing.push(dependency),
                 }
             }
-            at += 1;
+            index += 1;
         }
         let packages = packages.into_iter().cloned().collect();
         Some(KernelPackages { release: release.to_string(), packages, missing })
@@ -177,7 +177,7 @@ struct Dependency<'a> {
 }
 
 impl Dependency<'_> {
-    /// Reports whether a version satisfies the dependency. Packages of one kernel depend on one exact version of each
+    /// Returns true if a version satisfies the dependency. Packages of one kernel depend on one exact version of each
     /// other, or on any version.
     fn accepts(&self, version: &str) -> bool {
         let exact = self.text.split_once("(= ").and_then(|(_, rest)| rest.strip_suffix(')'));
@@ -210,7 +210,7 @@ fn package(stanza: &str) -> Package {
     package
 }
 
-/// Reports whether an image package only depends on that of a release: linux-image-6.12-amd64 of Debian's backports.
+/// Returns true if an image package only depends on that of a release: linux-image-6.12-amd64 of Debian's backports.
 fn is_metapackage(package: &Package) -> bool {
     let other = |dependency: &Dependency<'_>| {
         dependency.name.starts_with(IMAGE) && dependency.name != package.name
@@ -332,9 +332,9 @@ pub(crate) mod tests {
                 "kmod, linux-image-7.0.0-14-generic | linux-image-unsigned-7.0.0-14-generic",
             ),
         ]);
-        let right = ["linux-image-", "linux-modules-", "linux-main-modules-zfs-"];
-        let right = right.map(|name| format!("{name}7.0.0-14-generic"));
-        assert_eq!(names(Packages::read(&packages).newest("7.0.0-14-generic")), right);
+        let expected = ["linux-image-", "linux-modules-", "linux-main-modules-zfs-"];
+        let expected = expected.map(|name| format!("{name}7.0.0-14-generic"));
+        assert_eq!(names(Packages::read(&packages).newest("7.0.0-14-generic")), expected);
     }
 
     #[test]
@@ -364,7 +364,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn the_newest_plain_image_that_matches_is_chosen() {
+    fn the_newest_matching_image_that_is_no_variant_is_chosen() {
         let names = [
             "linux-image-6.1.0-9-amd64",
             "linux-image-6.1.0-56-amd64",
@@ -387,7 +387,7 @@ pub(crate) mod tests {
             packages.complete_kernels().into_iter().map(|it| it.release).collect();
         let expected = ["6.13-rc7-amd64", "6.12.12+bpo-amd64", "6.1.0-56-amd64", "6.1.0-9-amd64"];
         assert_eq!(complete, expected);
-        let unchecked = list(&[(names[0], "")]).replace("SHA256: 5e\n", "");
-        assert_eq!(Packages::read(&unchecked).newest("6.1"), None);
+        let without_hash = list(&[(names[0], "")]).replace("SHA256: 5e\n", "");
+        assert_eq!(Packages::read(&without_hash).newest("6.1"), None);
     }
 }

@@ -91,7 +91,7 @@ pub fn release(image: &[u8]) -> Option<String> {
     text.starts_with(|c: char| c.is_ascii_digit()).then_some(text)
 }
 
-/// Reports whether QEMU can enter this ELF kernel directly: it needs the Xen note with the entry of a PVH
+/// Returns true if QEMU can enter this ELF kernel directly: it needs the Xen note with the entry of a PVH
 /// guest (CONFIG_PVH).
 pub fn has_pvh_entry(vmlinux: &[u8]) -> bool {
     // XEN_ELFNOTE_PHYS32_ENTRY, xen/interface/elfnote.h.

@@ -51,14 +51,14 @@ impl HashedFile {
         read().map_err(LabError::io("read", path))
     }
 
-    /// Reports whether the file is unchanged.
+    /// Returns true if the file is unchanged.
     pub fn is_unchanged(&self) -> bool {
-        fs::metadata(&self.path).is_ok_and(|found| stamp(&found) == self.stamp)
+        fs::metadata(&self.path).is_ok_and(|metadata| stamp(&metadata) == self.stamp)
     }
 }
 
-fn stamp(found: &Metadata) -> (u64, u64, u64, i64, i64) {
-    (found.dev(), found.ino(), found.size(), found.ctime(), found.ctime_nsec())
+fn stamp(metadata: &Metadata) -> (u64, u64, u64, i64, i64) {
+    (metadata.dev(), metadata.ino(), metadata.size(), metadata.ctime(), metadata.ctime_nsec())
 }
 
 /// The firmware that a machine without screen and network loads (strace [RUN]): the BIOS, the APIC's
@@ -81,14 +81,14 @@ pub fn probe_qemu(requested: Option<&Path>) -> Result<Qemu, LabError> {
     let invalid = |reason: String| LabError::WrongQemu { path: path.clone(), reason };
     let version = version_of(&query(&path, "--version").map_err(&invalid)?)
         .ok_or_else(|| invalid("its --version is not that of QEMU".into()))?;
-    let has = |question: [&str; 2], word: &str| -> Result<bool, LabError> {
+    let lists = |question: [&str; 2], name: &str| -> Result<bool, LabError> {
         let answer = query(&path, &question.join(" ")).map_err(&invalid)?;
-        Ok(answer.split_whitespace().any(|found| found == word))
+        Ok(answer.split_whitespace().any(|word| word == name))
     };
-    if !has(["-accel", "help"], "tcg")? {
+    if !lists(["-accel", "help"], "tcg")? {
         return Err(invalid("it was built without emulation (tcg)".into()));
     }
-    if !has(["-machine", "help"], MACHINE_TYPE)? {
+    if !lists(["-machine", "help"], MACHINE_TYPE)? {
         return Err(invalid(format!(
             "version {version} does not support the machine {MACHINE_TYPE}"
         )));

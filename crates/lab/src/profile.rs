@@ -52,13 +52,14 @@ pub struct Code {
 /// A node of the call tree: a function with its chain of callers, and its counts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Node {
-    /// The start address of the function; for a root, the number of its stack: 1 for user space, 2 for interrupts.
+    /// The start address of the function, or the number of a task's stack for a root. All user-space code of a task has
+    /// a node with the value 1, and its interrupt handlers are called from a node with the value 2.
     pub function: u64,
     /// Instructions executed in the function, excluding its callees.
     pub instructions: u64,
     /// The number of calls.
     pub calls: u64,
-    /// Time that the processor model charged for it, in 1/1024 of the time of an instruction, or zero without a model.
+    /// The time that the processor model charged for it, in 1/1024 of the time of an instruction; zero without a model.
     pub charged: u64,
     /// The caller's node, or `None` for a root, which is a task.
     pub parent: Option<u32>,
@@ -82,7 +83,8 @@ pub struct PausedStage {
     pub stage: Stage,
     /// The phase that the stage is in or follows.
     pub phase: u64,
-    at: u64,
+    /// The number of stages that have begun.
+    count: u64,
 }
 
 /// The plugin for one QEMU process.
@@ -136,16 +138,16 @@ impl Profile {
     /// # Errors
     /// The error of pread(2).
     pub fn paused_stage(&self) -> io::Result<Option<PausedStage>> {
-        let [at, seen, stage, phase] = self.words(BEGUN)?;
-        Ok((at != seen).then(|| PausedStage { stage: Stage::from_word(stage), phase, at }))
+        let [count, seen, stage, phase] = self.words(BEGUN)?;
+        Ok((count != seen).then(|| PausedStage { stage: Stage::from_word(stage), phase, count }))
     }
 
     /// Resumes the machine.
     ///
     /// # Errors
     /// The error of pwrite(2).
-    pub fn go_on(&self, begun: &PausedStage) -> io::Result<()> {
-        self.shared.write_all_at(&begun.at.to_le_bytes(), SEEN)
+    pub fn go_on(&self, paused: &PausedStage) -> io::Result<()> {
+        self.shared.write_all_at(&paused.count.to_le_bytes(), SEEN)
     }
 
     /// Returns the counts so far; the machine must be paused or have ended.
@@ -201,9 +203,9 @@ mod tests {
         for (at, word) in [(16, Stage::Running as u64), (24, 3), (BEGUN, 1)] {
             profile.shared.write_all_at(&word.to_le_bytes(), at).unwrap();
         }
-        let begun = profile.paused_stage().unwrap().unwrap();
-        assert_eq!((begun.stage, begun.phase), (Stage::Running, 3));
-        profile.go_on(&begun).unwrap();
+        let paused = profile.paused_stage().unwrap().unwrap();
+        assert_eq!((paused.stage, paused.phase), (Stage::Running, 3));
+        profile.go_on(&paused).unwrap();
         assert_eq!(profile.paused_stage().unwrap(), None);
         assert_eq!(profile.counts().unwrap(), Counts::default());
         // The first bytes of a function.

@@ -9,7 +9,7 @@ use crate::elf::{Elf, ElfError};
 use crate::error::LabError;
 
 /// Sections that name a build and contain no code: the commit, and the linker's hash, which covers the commit.
-const OF_A_BUILD: [&str; 2] = [build::SECTION, ".note.gnu.build-id"];
+const BUILD_SECTIONS: [&str; 2] = [build::SECTION, ".note.gnu.build-id"];
 
 /// Returns the bytes of a program, which are the same for all commits with the same source.
 ///
@@ -31,7 +31,7 @@ pub fn section(path: &Path, name: &str) -> Result<Option<Vec<u8>>, LabError> {
 }
 
 fn without_build(mut bytes: Vec<u8>) -> Result<Vec<u8>, ElfError> {
-    for section in OF_A_BUILD {
+    for section in BUILD_SECTIONS {
         // The headers do not change, so they can be parsed again.
         if let Some(range) = Elf::parse(&bytes)?.section_range(section)? {
             bytes.get_mut(range).ok_or(ElfError::OutOfBounds)?.fill(0);
@@ -59,12 +59,12 @@ mod tests {
         let blank = without_build(bytes.clone()).unwrap();
         assert_eq!(blank, without_build(other).unwrap());
         assert_eq!(blank[at.clone()], [0; 8]);
-        let build_id = Elf::parse(&bytes).unwrap().section_range(OF_A_BUILD[1]).unwrap();
-        let named = |index: usize| {
+        let build_id = Elf::parse(&bytes).unwrap().section_range(BUILD_SECTIONS[1]).unwrap();
+        let is_in_build_section = |index: usize| {
             at.contains(&index) || build_id.as_ref().is_some_and(|id| id.contains(&index))
         };
         let changed = (0..bytes.len()).filter(|index| bytes[*index] != blank[*index]);
-        assert_eq!(changed.filter(|index| !named(*index)).count(), 0);
+        assert_eq!(changed.filter(|index| !is_in_build_section(*index)).count(), 0);
         assert_eq!(without_build(b"#!/bin/sh".to_vec()), Err(ElfError::NotElf));
     }
 }

@@ -72,11 +72,11 @@ pub const KERNEL_PARAMETERS: &[(&str, &str)] = &[
     ("initcall_blacklist=load_system_certificate_list", "unused keys, 0.13 s of boot"),
 ];
 
-/// Returns the kernel's whole command line, including `more` arguments (none if empty) and the arguments of PID 1.
-pub fn kernel_command_line(cpu: &CpuPlan, more: &str) -> String {
+/// Returns the kernel's whole command line, including `extra` parameters (none if empty) and the arguments of PID 1.
+pub fn kernel_command_line(cpu: &CpuPlan, extra: &str) -> String {
     let fixed = KERNEL_PARAMETERS.iter().map(|(word, _)| word.to_string());
-    let more = (!more.is_empty()).then(|| more.to_string());
-    let parameters: Vec<String> = fixed.chain(clock_parameter(cpu)).chain(more).collect();
+    let extra = (!extra.is_empty()).then(|| extra.to_string());
+    let parameters: Vec<String> = fixed.chain(clock_parameter(cpu)).chain(extra).collect();
     format!("{} -- {}", parameters.join(" "), INIT_ARGUMENTS.join(" "))
 }
 
@@ -166,12 +166,12 @@ fn machine_arguments(out: &mut Arguments, cpu: &CpuPlan, machine: &Machine) {
         out.add("-icount", clock(cpu));
     }
     let slots = pmem_disks(machine).count();
-    let more = match pmem {
+    let slot_settings = match pmem {
         0 => String::new(),
         // Address space between the RAM and the first slot, 1 GiB per slot, for alignment.
         _ => format!(",slots={slots},maxmem={}B", machine.ram.0 + pmem + ((slots as u64) << 30)),
     };
-    out.add("-m", format!("size={}B{more}", machine.ram.0));
+    out.add("-m", format!("size={}B{slot_settings}", machine.ram.0));
 }
 
 /// Adds the memory that the guest sees as devices: mailbox, disks, log and input.
@@ -320,7 +320,7 @@ mod tests {
     }
 
     #[test]
-    fn a_slower_cpu_has_another_clock_and_a_faster_one_another_kernel() {
+    fn a_slower_cpu_changes_the_clock_and_a_faster_one_the_kernel_parameters() {
         let cpu = |text: &str| text.parse::<CpuPlan>().unwrap();
         let clocks = ["1/64", "1/2", "1", "4"].map(|text| clock(&cpu(text)));
         assert_eq!(

@@ -103,7 +103,7 @@ mod tests {
     fn qemu(lines: &'static str) -> io::Result<Qmp> {
         let (ours, mut theirs) = UnixStream::pair()?;
         theirs.write_all(lines.as_bytes())?;
-        // It reads to the end, so that our writes do not hit a closed socket.
+        // It reads to the end, so that the client does not write to a closed socket.
         std::thread::spawn(move || io::copy(&mut theirs.try_clone()?, &mut io::sink()));
         Qmp::start(ours)
     }

@@ -1,6 +1,6 @@
 //! Kernel releases: their order, and their prefixes.
 
-/// Reports whether a release begins with a prefix at a boundary: 6.1 matches 6.1.0-56, not 6.12.
+/// Returns true if a release begins with a prefix at a boundary: 6.1 matches 6.1.0-56, not 6.12.
 pub(crate) fn has_prefix(release: &str, request: &str) -> bool {
     let rest = release.strip_prefix(request);
     rest.is_some_and(|rest| !rest.starts_with(|c: char| c.is_ascii_digit()))

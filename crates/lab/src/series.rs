@@ -63,7 +63,7 @@ impl SeriesRange {
         }
     }
 
-    /// Reports whether a series is in the range.
+    /// Returns true if a series is in the range.
     pub fn contains(&self, series: Series) -> bool {
         self.first.is_none_or(|first| first <= series)
             && self.last.is_none_or(|last| series <= last)

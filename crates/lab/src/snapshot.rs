@@ -26,7 +26,7 @@ const LIMIT: u64 = 4 << 30;
 /// one that boots cold.
 const SLACK: u64 = 50_000;
 
-/// The maximum number of boots to get a snapshot whose clock is right.
+/// The maximum number of boots for a snapshot whose clock is correct.
 const TRIES: usize = 8;
 
 /// A saved, booted guest.
@@ -65,32 +65,32 @@ pub fn get(
     mut make: impl FnMut(&File) -> Result<u64, RunError>,
 ) -> Result<Snapshot, RunError> {
     let (file, sha256) =
-        files.get(key, go_on, &mut |file| make_until_clock_is_right(file, &mut make))?;
+        files.get(key, go_on, &mut |file| make_until_clock_is_correct(file, &mut make))?;
     Ok(Snapshot { file, sha256 })
 }
 
-/// Makes a snapshot, repeatedly if necessary, until its clock is right. The last attempt is used in any case; if its
-/// clock is wrong, its hash is different.
-fn make_until_clock_is_right(
+/// Makes a snapshot, repeatedly if necessary, until its clock is correct. The last attempt is used in any case; if its
+/// clock is incorrect, its hash differs from that of other snapshots.
+fn make_until_clock_is_correct(
     file: &File,
     make: &mut dyn FnMut(&File) -> Result<u64, RunError>,
 ) -> Result<(), RunError> {
-    let host = |error| RunError::Host { action: "read a snapshot back", error };
-    for left in (0..TRIES).rev() {
-        let stopped = make(file)?;
-        make_loadable(file).map_err(host)?;
-        let clock = read(file).map_err(host)?.clock;
-        if left == 0 || clock.is_none_or(|clock| clock <= stopped.saturating_add(SLACK)) {
+    let host_error = |error| RunError::Host { action: "read a snapshot back", error };
+    for remaining in (0..TRIES).rev() {
+        let stopped_at = make(file)?;
+        make_loadable(file).map_err(host_error)?;
+        let clock = read(file).map_err(host_error)?.clock;
+        if remaining == 0 || clock.is_none_or(|clock| clock <= stopped_at.saturating_add(SLACK)) {
             break;
         }
-        file.set_len(0).and_then(|()| (&mut &*file).rewind()).map_err(host)?;
+        file.set_len(0).and_then(|()| (&mut &*file).rewind()).map_err(host_error)?;
     }
     Ok(())
 }
 
 struct Contents {
     sha256: String,
-    /// None if the format of the file is unknown.
+    /// `None` if the format of the file is unknown.
     clock: Option<u64>,
 }
 

@@ -26,14 +26,14 @@ pub struct Downloaded {
     pub root: PathBuf,
 }
 
-/// Reports whether the tools of a file system can be downloaded as a tool set.
+/// Returns true if the tools of a file system can be downloaded as a tool set.
 pub fn can_download(kind: &Filesystem) -> bool {
     !kind.downloaded.is_empty()
 }
 
 /// Returns the launcher of a tool, if a tool set in the user's cache has it.
 pub(crate) fn launcher_of(tool: &str) -> Option<PathBuf> {
-    let kind = with_tool(tool)?;
+    let kind = filesystem_with_tool(tool)?;
     let cache = Cache::of_user().ok()?;
     Some(root_in(&cache, kind).join(LAUNCH).join(tool)).filter(|path| path.is_file())
 }
@@ -47,7 +47,7 @@ pub(crate) fn downloaded(script: &Path) -> Option<Downloaded> {
     Some(Downloaded { program, root: root.to_path_buf() }).filter(|_| root.join(LOADER).is_file())
 }
 
-fn with_tool(tool: &str) -> Option<&'static Filesystem> {
+fn filesystem_with_tool(tool: &str) -> Option<&'static Filesystem> {
     let has = |kind: &&Filesystem| kind.tools.iter().any(|name| name == tool);
     catalog::all().iter().filter(|kind| can_download(kind)).find(has)
 }
@@ -62,7 +62,7 @@ pub(crate) fn program_in(root: &Path, tool: &str) -> Option<PathBuf> {
     folders
         .map(|folder| Path::new(folder).join(tool))
         .into_iter()
-        .find(|at| root.join(at).is_file())
+        .find(|path| root.join(path).is_file())
 }
 
 /// Returns the text of a launcher, which starts a program with the loader and the libraries of its root. The text names
@@ -92,11 +92,12 @@ mod tests {
         tools::add_libraries(&echo, None, &mut files).unwrap();
         for (path, file) in &files {
             let name = Path::new(path).file_name().unwrap();
-            let loader = name.to_string_lossy().starts_with("ld-linux");
-            let at = if loader { PathBuf::from(LOADER) } else { Path::new(LIBRARIES).join(name) };
-            let at = root.path().join(at);
-            fs::create_dir_all(at.parent().unwrap()).unwrap();
-            fs::copy(file, at).unwrap();
+            let is_loader = name.to_string_lossy().starts_with("ld-linux");
+            let target =
+                if is_loader { PathBuf::from(LOADER) } else { Path::new(LIBRARIES).join(name) };
+            let target = root.path().join(target);
+            fs::create_dir_all(target.parent().unwrap()).unwrap();
+            fs::copy(file, target).unwrap();
         }
         let program = root.path().join("usr/bin/echo");
         fs::create_dir_all(program.parent().unwrap()).unwrap();

@@ -64,14 +64,15 @@ pub fn add_libraries(
     files: &mut Files,
 ) -> Result<(), LabError> {
     let libraries = Libraries::of(root);
-    let home = libraries.find("libc.so.6", &[], program).ok();
-    let home = home.as_deref().and_then(Path::parent).unwrap_or(Path::new("/lib"));
-    let home = match root.and_then(|root| home.strip_prefix(root).ok()) {
+    let library_folder = libraries.find("libc.so.6", &[], program).ok();
+    let library_folder =
+        library_folder.as_deref().and_then(Path::parent).unwrap_or(Path::new("/lib"));
+    let library_folder = match root.and_then(|root| library_folder.strip_prefix(root).ok()) {
         Some(below) => Path::new("/").join(below),
-        None => home.to_path_buf(),
+        None => library_folder.to_path_buf(),
     };
-    let mut waiting = vec![program.to_path_buf()];
-    while let Some(file) = waiting.pop() {
+    let mut pending = vec![program.to_path_buf()];
+    while let Some(file) = pending.pop() {
         let (interpreter, dynamic) = headers(&file)?;
         if let Some(loader) = interpreter {
             let in_root = root.map(|root| root.join("usr").join(loader.trim_start_matches('/')));
@@ -81,14 +82,14 @@ pub fn add_libraries(
         if dynamic.needed.iter().any(|soname| soname == "libc.so.6")
             && let Ok(found) = libraries.find(LOADED_BY_LIBC, &[], &file)
         {
-            files.insert(home.join(LOADED_BY_LIBC).to_string_lossy().into_owned(), found);
+            files.insert(library_folder.join(LOADED_BY_LIBC).to_string_lossy().into_owned(), found);
         }
         for soname in dynamic.needed {
             let found = libraries.find(&soname, &dynamic.search, &file)?;
             // The loader itself is often among the libraries; it has already been added.
-            let at = home.join(&soname).to_string_lossy().into_owned();
-            if !soname.starts_with("ld-linux") && files.insert(at, found.clone()).is_none() {
-                waiting.push(found);
+            let path = library_folder.join(&soname).to_string_lossy().into_owned();
+            if !soname.starts_with("ld-linux") && files.insert(path, found.clone()).is_none() {
+                pending.push(found);
             }
         }
     }

@@ -82,6 +82,7 @@ fn in_memory(image: &[u8]) -> Result<Bootable, LabError> {
 enum NotCached {
     /// The vmlinux has no entry point for QEMU.
     Indirect,
+    /// Any other error.
     Lab(LabError),
 }
 

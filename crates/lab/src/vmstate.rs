@@ -144,8 +144,8 @@ impl<'a> Memory<'a> {
     /// Returns the block, address and hash of each page that is not zero.
     fn digests(&self) -> Vec<u8> {
         let pages: Vec<&[u8]> = self.pages.values().copied().collect();
-        let named = self.pages.keys().zip(digest::of_each(&pages));
-        named
+        let hashed = self.pages.keys().zip(digest::of_each(&pages));
+        hashed
             .flat_map(|((block, address), hash)| {
                 [format!("{block} {address:x} ").as_bytes(), &hash].concat()
             })
@@ -157,10 +157,10 @@ impl<'a> Memory<'a> {
 /// positions of the addresses.
 fn blocks(reader: &mut Reader<'_>, total: u64) -> Option<Vec<(String, usize)>> {
     let mut found = Vec::new();
-    let mut left = total;
-    while left > 0 {
+    let mut remaining = total;
+    while remaining > 0 {
         let name = reader.name()?;
-        left = left.checked_sub(reader.number(8)?)?;
+        remaining = remaining.checked_sub(reader.number(8)?)?;
         found.push((name, reader.at));
         reader.skip(8)?;
     }

@@ -119,7 +119,7 @@ fn two_runs_report_the_same_nanoseconds(guest: &Guest) {
     assert!(one.cpu.unwrap() > Duration::ZERO);
 }
 
-/// Resumes from a cached snapshot, from one taken again, and from one that replaces a damaged one.
+/// Resumes from a cached snapshot, from one made again, and from one that replaces a damaged one.
 fn saved_guests_resume_identically((lab, parts): &(Lab, Parts)) {
     let folder = tempfile::tempdir().unwrap();
     let cache = Cache::at(folder.path()).unwrap();
@@ -142,7 +142,7 @@ fn saved_guests_resume_identically((lab, parts): &(Lab, Parts)) {
     let rounds = if std::env::var("FSDYNO_TEST").is_ok_and(|it| it == "full") { 3 } else { 1 };
     for round in 0..rounds {
         std::fs::remove_file(cached()).unwrap();
-        assert_eq!(resume(), expected, "taken again, {round}");
+        assert_eq!(resume(), expected, "made again, round {round}");
     }
     let file = std::fs::File::options().read(true).write(true).open(cached()).unwrap();
     let (mut byte, middle) = ([0], file.metadata().unwrap().len() / 2);

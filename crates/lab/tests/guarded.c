@@ -1,7 +1,7 @@
-/* The threads and locks of a QEMU, for the clock guard's test: a main thread that makes a vCPU, has it
- * go on, and polls once while it runs. Ends with 0 if the vCPU had parked again before the main thread
- * went on after its poll, with 1 if not. With an argument the vCPU parks only once the main thread has
- * gone on: then it must be let. */
+/* The threads and locks of QEMU, for the test of the clock guard: a main thread that creates a vCPU, resumes it, and
+ * polls once while it runs. The exit code is 0 if the vCPU parked before the main thread continued after its poll, and
+ * 1 otherwise. With an argument, the vCPU parks only after the main thread has continued, so it must yield; the exit
+ * code is then 0 if the main thread continued first. */
 #include <pthread.h>
 #include <unistd.h>
 
@@ -17,7 +17,7 @@ static void *vcpu(void *nothing)
 	for (;;) {
 		while (!work)
 			pthread_cond_wait(&go_on, &big_lock);
-		/* Runs without the lock, as long as a main loop without a guard needs to be seen. */
+		/* Runs without the lock, long enough for a main loop without a guard to be detected. */
 		pthread_mutex_unlock(&big_lock);
 		usleep(300000);
 		pthread_mutex_lock(&big_lock);
@@ -43,7 +43,7 @@ int main(int count, char **words)
 		pthread_cond_wait(&made, &big_lock);
 	work = 1;
 	pthread_cond_broadcast(&go_on);
-	/* The poll of a main loop: without the lock, until something of the host wakes it. */
+	/* The poll of a main loop: without the lock, until an event of the host wakes it. */
 	pthread_mutex_unlock(&big_lock);
 	usleep(100000);
 	pthread_mutex_lock(&big_lock);

@@ -1,4 +1,4 @@
-/* The PID 1 of the boot test: does what the job's first word says. */
+/* PID 1 of the boot test: performs the action that the job names. */
 #include <fcntl.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -40,7 +40,7 @@ int main(int argc, char **argv) {
         return 1; /* PID 1 ends: the kernel panics */
     }
     mailbox[3] = 1;
-    /* Where a guest that is to be saved stops: record/src/guest.rs. */
+    /* Stops a guest that is to be saved; see record/src/guest.rs. */
     mknod("/dev/port", S_IFCHR | 0600, makedev(1, 4));
     int ports = open("/dev/port", O_WRONLY);
     mailbox[11] = __builtin_ia32_rdtsc();

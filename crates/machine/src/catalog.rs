@@ -80,7 +80,7 @@ mod tests {
     }
 
     #[test]
-    fn an_unknown_name_suggests_the_right_one() {
+    fn an_unknown_name_suggests_the_nearest_one() {
         let error = find("desktop-2009").unwrap_err().to_string();
         assert_eq!(
             error,

@@ -82,7 +82,7 @@ mod tests {
     }
 
     #[test]
-    fn an_unknown_name_suggests_the_right_one() {
+    fn an_unknown_name_suggests_the_nearest_one() {
         let error = find("lan-10").unwrap_err().to_string();
         assert!(
             error.starts_with("lan-10: there is no network with this name; did you mean 'lan-1"),

@@ -23,7 +23,7 @@ pub struct Profile {
     /// The error of the profile over operations to which it was not fitted; `None` if not known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error_percent: Option<Errors>,
-    /// True if the model counts for a fit: only events of the issuing thread, and all of its instructions.
+    /// True if the model counts for a fit: only the events of the thread that issues the ops, and all its instructions.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub counting: bool,
 }
@@ -32,15 +32,15 @@ pub struct Profile {
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct CacheSizes {
-    /// Size of the first data cache.
+    /// Size of the first-level data cache.
     pub l1_kib: u64,
     /// Its associativity: l1_kib / l1_ways must be 4.
     pub l1_ways: u64,
-    /// Size of the second cache.
+    /// Size of the second-level cache.
     pub l2_kib: u64,
     /// Its associativity.
     pub l2_ways: u64,
-    /// Size of the instruction cache, with one way per 4 KiB.
+    /// Size of the first-level instruction cache, with one way per 4 KiB.
     #[serde(default = "default_l1i", skip_serializing_if = "is_default_l1i")]
     pub l1i_kib: u64,
 }
@@ -68,7 +68,7 @@ pub struct Errors {
 /// An error in a profile.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ProfileError {
-    /// The file is not TOML, or has the wrong form.
+    /// The file is not valid TOML, or its keys and types are not those of a profile.
     #[error("{file}: {error}")]
     Toml {
         /// The file.
@@ -92,9 +92,9 @@ pub enum ProfileError {
 
 const KIB: u64 = 1024;
 const LINE: u64 = 64;
-/// The number of sets of a first cache: a way is 4 KiB, because the index is taken from the offset in a page.
+/// The number of sets of a first-level cache: a way is 4 KiB, because the index is taken from the offset in a page.
 const FIRST_SETS: u64 = 64;
-/// The size of one way of the first caches.
+/// The size of one way of a first-level cache.
 const WAY_KIB: u64 = FIRST_SETS * LINE / KIB;
 const MAX_WAYS: u64 = 32;
 const SECOND_SETS: std::ops::RangeInclusive<u64> = 64..=1 << 14;

@@ -18,8 +18,8 @@ use crate::request::StudyRequest;
 use crate::runs::check_names;
 use crate::stored;
 
-/// A trial, and its name in its study.
-struct Stored {
+/// A stored trial, and its title in the output.
+struct StoredTrial {
     title: String,
     trial: Trial,
 }
@@ -75,7 +75,7 @@ fn shortest(
     file: &StudyFile,
     study: &StudyRequest,
     count: usize,
-) -> Result<(usize, Vec<Stored>), Failure> {
+) -> Result<(usize, Vec<StoredTrial>), Failure> {
     let selects = |names: &[String], name: &String| names.is_empty() || names.contains(name);
     let mut found = Vec::new();
     for result in stored::results(folder, file)? {
@@ -89,7 +89,7 @@ fn shortest(
             if selects(&study.fs, &trial.plan.label) {
                 let (label, seed) = (&trial.plan.label, trial.seed);
                 let title = format!("{run} {}, {label}, seed {seed}", variant.words());
-                found.push(Stored { title, trial });
+                found.push(StoredTrial { title, trial });
             }
         }
     }
@@ -110,7 +110,7 @@ struct Venues(Option<LabVenue>);
 
 impl Venues {
     fn of(
-        selected: &[Stored],
+        selected: &[StoredTrial],
         study: &StudyRequest,
         stop: &Arc<AtomicBool>,
     ) -> Result<Venues, Failure> {
@@ -132,7 +132,7 @@ impl Venues {
     /// Repeats a trial. Returns the result as text and as an exit code.
     fn check(
         &self,
-        stored: &Stored,
+        stored: &StoredTrial,
         build: Option<&Build>,
         stop: &AtomicBool,
     ) -> Result<(String, Exit), Failure> {
@@ -140,8 +140,10 @@ impl Venues {
         let repeated = self.venue(trial).run(&rerun::job(trial), &mut |_| {
             if stop.load(Ordering::Relaxed) { Watch::Stop } else { Watch::GoOn }
         })?;
-        let differing =
-            repeated.identity.as_ref().map_or_else(Vec::new, |identity| differing(identity, trial));
+        let differing = repeated
+            .identity
+            .as_ref()
+            .map_or_else(Vec::new, |identity| lab_changes(identity, trial));
         if repeated.report.outcome != Outcome::Ok {
             let reason = repeated.report.reason.unwrap_or_default();
             return Ok((
@@ -155,7 +157,7 @@ impl Venues {
 }
 
 /// Returns the components of the lab identity that differ. There are none for the same lab.
-fn differing(identity: &Identity, trial: &Trial) -> Vec<String> {
+fn lab_changes(identity: &Identity, trial: &Trial) -> Vec<String> {
     match Some(&identity.lab_id) == trial.lab_id.as_ref() {
         true => Vec::new(),
         false => rerun::differing_components(identity, trial),
@@ -178,8 +180,8 @@ fn verdict(
             };
             return (format!("DIFFERENT under one lab identity: {difference}"), Exit::TrialFailed);
         }
-        Repetition::Same(part) => {
-            (format!("same requests, times within {}", at_most(*part)), Exit::Success)
+        Repetition::Same(fraction) => {
+            (format!("same requests, times within {}", round_up(*fraction)), Exit::Success)
         }
         Repetition::Different(difference) => {
             (format!("DIFFERENT: {difference}"), Exit::NegativeVerdict)
@@ -189,8 +191,8 @@ fn verdict(
 }
 
 /// Formats a fraction as a percentage, rounded up.
-fn at_most(part: f64) -> String {
-    percent((part * 1e4).ceil().clamp(1.0, TOLERANCE * 1e4) / 1e4)
+fn round_up(fraction: f64) -> String {
+    percent((fraction * 1e4).ceil().clamp(1.0, TOLERANCE * 1e4) / 1e4)
 }
 
 /// Describes how this lab differs from that of the stored trial, and names the fsdyno version of each.
@@ -233,9 +235,9 @@ mod tests {
             ("bit-identical".to_string(), Exit::Success)
         );
         let (text, exit) = summary(Repetition::Same(0.00032), &["agent", "initramfs"]);
-        let begin = "same requests, times within 0.04 %; lab identity differs in agent, initramfs (stored by \
+        let expected_start = "same requests, times within 0.04 %; lab identity differs in agent, initramfs (stored by \
                      fsdyno 0.1.0 of an unknown commit, this is ";
-        assert!(text.starts_with(begin) && exit == Exit::Success, "{text}");
+        assert!(text.starts_with(expected_start) && exit == Exit::Success, "{text}");
         let (text, exit) = summary(Repetition::Different("more".into()), &["kernel"]);
         assert!(text.starts_with("DIFFERENT: more; lab identity differs in kernel"), "{text}");
         assert_eq!(exit, Exit::NegativeVerdict);

@@ -48,12 +48,12 @@ pub fn add_full_scale_verdicts(judged: &mut Judged) {
     let verdicts = full_scale_verdicts();
     for variant in judged.variants.iter_mut().filter(|variant| variant.scale != 1) {
         for claim in variant.claims.iter_mut().filter(|claim| claim.is_judged()) {
-            let same = |verdict: &&FullScaleVerdict| {
+            let is_of_claim = |verdict: &&FullScaleVerdict| {
                 (&verdict.study, &verdict.conditions) == (&judged.title, &variant.conditions)
                     && (&verdict.id, &verdict.text) == (&claim.id, &claim.text)
             };
             claim.full_scale =
-                verdicts.iter().rev().find(same).map(|verdict| verdict.full_scale.clone());
+                verdicts.iter().rev().find(is_of_claim).map(|verdict| verdict.full_scale.clone());
         }
     }
 }

@@ -41,13 +41,13 @@ impl Repetition {
             return Repetition::Different(count);
         }
         let all = pairs().flat_map(|(stored, repeated)| times(stored, repeated));
-        let worst = all.max_by(|a, b| a.part.total_cmp(&b.part));
+        let worst = all.max_by(|a, b| a.fraction.total_cmp(&b.fraction));
         match worst {
-            Some(worst) if worst.part > TOLERANCE => Repetition::Different(format!(
+            Some(worst) if worst.fraction > TOLERANCE => Repetition::Different(format!(
                 "the same requests, but {} {} took {}, and took {} in the stored trial",
                 worst.phase, worst.what, worst.repeated, worst.stored
             )),
-            worst => Repetition::Same(worst.map_or(0.0, |worst| worst.part)),
+            worst => Repetition::Same(worst.map_or(0.0, |worst| worst.fraction)),
         }
     }
 }
@@ -93,7 +93,7 @@ struct Time<'a> {
     stored: Nanos,
     repeated: Nanos,
     /// The difference as a fraction of the stored time.
-    part: f64,
+    fraction: f64,
 }
 
 /// Returns the times of a phase; a time that one of the two runs lacks counts as zero there.
@@ -109,8 +109,8 @@ fn times<'a>(stored: &'a Phase, repeated: &Phase) -> Vec<Time<'a>> {
             return None;
         }
         let (stored, repeated) = (stored.unwrap_or_default(), repeated.unwrap_or_default());
-        let part = stored.0.abs_diff(repeated.0) as f64 / stored.0.max(1) as f64;
-        Some(Time { phase, what, stored, repeated, part })
+        let fraction = stored.0.abs_diff(repeated.0) as f64 / stored.0.max(1) as f64;
+        Some(Time { phase, what, stored, repeated, fraction })
     };
     all.into_iter().filter_map(time).collect()
 }
@@ -146,30 +146,32 @@ mod tests {
         Measured { phases: vec![phase], ..Measured::default() }
     }
 
-    fn of(change: impl Fn(&mut Phase)) -> Repetition {
+    fn repeat_with(change: impl Fn(&mut Phase)) -> Repetition {
         Repetition::of(&measured(|_| ()), &measured(change))
     }
 
     #[test]
     fn equal_bits_equal_requests_and_times_within_the_tolerance_are_distinguished() {
-        assert_eq!(of(|_| ()), Repetition::Identical);
+        assert_eq!(repeat_with(|_| ()), Repetition::Identical);
         // Values other than the compared counts and times of a phase do not matter.
-        assert_eq!(of(|phase| phase.cpu_ns = Nanos(5)), Repetition::Same(0.0));
+        assert_eq!(repeat_with(|phase| phase.cpu_ns = Nanos(5)), Repetition::Same(0.0));
         let later = |increase: u64| {
             move |phase: &mut Phase| phase.durable_ns = Some(Nanos(2_000_000 + increase))
         };
-        assert_eq!(of(later(2_000)), Repetition::Same(0.001));
-        let Repetition::Different(reason) = of(later(200_000)) else { panic!("10 % are the same") };
+        assert_eq!(repeat_with(later(2_000)), Repetition::Same(0.001));
+        let Repetition::Different(reason) = repeat_with(later(200_000)) else {
+            panic!("a difference of 10 % counts as the same")
+        };
         assert_eq!(
             reason,
             "the same requests, but create durable took 2.20 ms, and took 2.00 ms in the stored trial"
         );
-        assert!(matches!(of(|phase| phase.durable_ns = None), Repetition::Different(_)));
+        assert!(matches!(repeat_with(|phase| phase.durable_ns = None), Repetition::Different(_)));
     }
 
     #[test]
-    fn another_count_is_named_with_both_numbers() {
-        let reason_after = |change: fn(&mut Phase)| match of(change) {
+    fn a_different_count_is_reported_with_both_numbers() {
+        let reason_after = |change: fn(&mut Phase)| match repeat_with(change) {
             Repetition::Different(reason) => reason,
             other => panic!("{other:?}"),
         };

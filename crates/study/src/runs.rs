@@ -137,14 +137,14 @@ impl Runs {
         report_skipped(&self.runs);
         let trials: usize = self.runs.iter().map(StudyRun::trials).sum();
         let (trials, count) = (counted(trials, "trial"), counted(self.runs.len(), "run"));
-        let more = seeds::dry(&self.request, &self.runs).unwrap_or_default();
+        let seed_note = seeds::dry_run_note(&self.request, &self.runs).unwrap_or_default();
         let time = match estimate(&self.runs) {
             Some(estimate) => {
                 format!("time: {}", estimate.with_boots(Speeds::load().boots(boots.len())))
             }
             None => "time: not known before the first such trial on this machine".into(),
         };
-        let text = format!("{text}{trials} in {count}\n{time}\n{more}");
+        let text = format!("{text}{trials} in {count}\n{time}\n{seed_note}");
         Ok(Planned { text, values, missing })
     }
 }

@@ -15,13 +15,14 @@ use crate::request::StudyRequest;
 use crate::stored;
 use crate::study_run::StudyRun;
 
-/// Returns true if a run may get more seeds: it has one, and the command line neither sets the number nor forbids more.
+/// Returns true if a run may get more seeds: its file specifies a single seed, and the command line neither sets their
+/// number nor forbids more.
 fn may_grow(study: &StudyRequest, run: &StudyRun) -> bool {
     study.repeat.is_none() && !study.no_more_seeds && run.experiment.spec.repeat == 1
 }
 
 /// Returns the note of a dry run; `None` if no run may get more seeds.
-pub fn dry(study: &StudyRequest, runs: &[StudyRun]) -> Option<String> {
+pub fn dry_run_note(study: &StudyRequest, runs: &[StudyRun]) -> Option<String> {
     let cells: usize =
         runs.iter().filter(|run| may_grow(study, run)).map(|run| run.experiment.cells.len()).sum();
     let at_most = counted(cells * (SEEDS - 1) as usize, "more trial");
@@ -82,8 +83,8 @@ pub fn run(
             run.title()
         ));
         let mut store = open(&run.folder)?;
-        let ran = run.experiment.run_schedule(venues, &schedule, &mut store, session);
-        sum = sum.plus(ran.map_err(|failure| run.locate(failure))?);
+        let summary = run.experiment.run_schedule(venues, &schedule, &mut store, session);
+        sum = sum.plus(summary.map_err(|failure| run.locate(failure))?);
     }
     Ok(sum)
 }

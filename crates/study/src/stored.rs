@@ -154,9 +154,9 @@ pub fn run_without_study_file(folder: &Path) -> Option<PathBuf> {
 
 /// Returns all result folders of `fsdyno crash` below a study's folder: `crash` itself, and the folders in it.
 pub fn crashes(folder: &Path) -> Vec<PathBuf> {
-    let above = folder.join("crash");
-    let inside = above.read_dir().into_iter().flatten().flatten().map(|entry| entry.path());
-    let mut found: Vec<PathBuf> = inside.chain([above.clone()]).collect();
+    let parent = folder.join("crash");
+    let inside = parent.read_dir().into_iter().flatten().flatten().map(|entry| entry.path());
+    let mut found: Vec<PathBuf> = inside.chain([parent.clone()]).collect();
     found.retain(|path| compressed::find(&path.join(fsdyno_crash::ROWS_FILE)).is_some());
     found.sort();
     found
@@ -182,10 +182,10 @@ pub fn results(folder: &Path, study: &StudyFile) -> Result<Vec<RunResult>, Failu
         trials.sort_by_key(|trial| rows.iter().position(|row| *row == trial.plan.label));
         for trial in trials {
             let kernel = kernel(&trial);
-            let same = |result: &&mut RunResult| {
+            let has_this_key = |result: &&mut RunResult| {
                 (&result.run, result.variant, &result.kernel) == (&run.name, variant, &kernel)
             };
-            match results.iter_mut().find(same) {
+            match results.iter_mut().find(has_this_key) {
                 Some(result) => result.trials.push(trial),
                 None => results.push(RunResult {
                     run: run.name.clone(),
@@ -206,7 +206,7 @@ pub fn results(folder: &Path, study: &StudyFile) -> Result<Vec<RunResult>, Failu
         results.iter_mut().for_each(|result| result.kernel = None);
     }
     // A timeline begins with the oldest kernel.
-    results.sort_by_key(|result| result.kernel.as_deref().map(numbers));
+    results.sort_by_key(|result| result.kernel.as_deref().map(release_numbers));
     Ok(results)
 }
 
@@ -255,25 +255,25 @@ fn kernel(trial: &Trial) -> Option<String> {
 }
 
 /// Returns the numbers in a kernel's release, so that 5.10 sorts before 6.1.
-fn numbers(release: &str) -> Vec<u64> {
+fn release_numbers(release: &str) -> Vec<u64> {
     let parts = release.split(|letter: char| !letter.is_ascii_digit());
     parts.filter_map(|part| part.parse().ok()).collect()
 }
 
 /// Returns the conditions that determine a run's trials.
 fn run_conditions(run: &Run) -> Vec<String> {
-    let mut all = vec![run.workload.clone()];
+    let mut texts = vec![run.workload.clone()];
     for variant in run.variants() {
-        all.push(variant.name().to_string());
+        texts.push(variant.name().to_string());
         let conditions = run.conditions(variant).unwrap_or_default();
         // The number of trials, their seeds and the baseline do not change a trial.
         let args = conditions.arguments().into_iter().map(|argument| argument.text);
-        let is_condition = |word: &String| {
-            !["--repeat=", "--seed=", "--baseline="].iter().any(|option| word.starts_with(option))
+        let is_condition = |arg: &String| {
+            !["--repeat=", "--seed=", "--baseline="].iter().any(|option| arg.starts_with(option))
         };
-        all.extend(args.filter(is_condition));
+        texts.extend(args.filter(is_condition));
     }
-    all
+    texts
 }
 
 fn has_trials(folder: &Path, run: &Run) -> bool {
@@ -307,7 +307,7 @@ mod tests {
     #[test]
     fn kernels_are_sorted_by_their_numbers() {
         let mut releases = ["6.12.117+deb12-amd64", "5.10.0-32-amd64", "6.1.0-56-amd64"];
-        releases.sort_by_key(|release| numbers(release));
+        releases.sort_by_key(|release| release_numbers(release));
         assert_eq!(releases.map(|release| &release[..4]), ["5.10", "6.1.", "6.12"]);
     }
 }

@@ -32,7 +32,7 @@ struct StoredRun {
 }
 
 /// Returns the conditions of the study that have no trials.
-fn not_run(file: &StudyFile, judged: &Judged) -> Vec<NotRun> {
+fn conditions_without_trials(file: &StudyFile, judged: &Judged) -> Vec<NotRun> {
     let describe = |variant: &Variant| variant.words().to_string();
     let has_run = |conditions: &String| {
         judged.variants.iter().any(|variant| variant.conditions == *conditions)
@@ -71,7 +71,7 @@ impl StudyResult {
         let results: Vec<RunResult> = stored::results(folder, file)?;
         let mut judged = judge(file, &results);
         full_scale::add_full_scale_verdicts(&mut judged);
-        let not_run = not_run(file, &judged);
+        let not_run = conditions_without_trials(file, &judged);
         let (mut trials, mut runs): (Vec<Trial>, Vec<StoredRun>) = Default::default();
         for RunResult { run, variant, kernel, trials: own, .. } in results {
             let from = trials.len();

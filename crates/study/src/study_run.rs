@@ -187,21 +187,21 @@ impl Origin {
     /// Returns the position of the subject of a message: a value, a setting, the first option, the workload, or else
     /// the run.
     fn spot(&self, message: &str) -> Spot {
-        let is_named = |word: &&Argument| {
-            let Some((option, value)) = word.text.split_once('=') else { return false };
+        let is_named = |argument: &&Argument| {
+            let Some((option, value)) = argument.text.split_once('=') else { return false };
             let key = value.split('=').next().unwrap_or(value);
             let is_key = ["--set", "--sysctl"].contains(&option)
                 && (message.contains(&format!("'{key}'")) || message.contains(&format!("{key}=")));
             is_key || message.contains(&format!("'{value}'"))
         };
-        let option = |word: &Argument| {
-            let option = word.text.split('=').next().unwrap_or(&word.text);
-            position_of(message, option).map(|position| (position, word.spot))
+        let option = |argument: &Argument| {
+            let option = argument.text.split('=').next().unwrap_or(&argument.text);
+            position_of(message, option).map(|position| (position, argument.spot))
         };
         let first =
             || self.arguments.iter().filter_map(option).min_by_key(|(position, _)| *position);
         match self.arguments.iter().find(is_named) {
-            Some(word) => word.spot,
+            Some(argument) => argument.spot,
             None => match first() {
                 Some((_, spot)) => spot,
                 None if message.contains("workload '") => self.workload,
@@ -242,7 +242,7 @@ mod tests {
     }
 
     /// Returns the error for a study with one run that consists of these lines, or else the number of its runs.
-    fn refused(run: &str) -> String {
+    fn resolve_message(run: &str) -> String {
         let text = format!(
             "title = \"t\"\nquestion = \"q?\"\nsource = \"s\"\nyear = 2026\nabout = \"a\"\n[[run]]\nname = \"r\"\n{run}\n"
         );
@@ -258,24 +258,25 @@ mod tests {
         let fuse = "fs = { x = \"fuse: sh -c 'id > x' {device} ; fuse2fs {device} {mount}\" }";
         let modules = "fs = { x = \"fuse2fs @ modules=x/evil\" }";
         for on in ["loop:64M", "ram:64M"] {
-            let on = |fs: &str| refused(&format!("workload = \"dirops\"\non = \"{on}\"\n{fs}"));
-            let error = on(fuse);
+            let error_with =
+                |fs: &str| resolve_message(&format!("workload = \"dirops\"\non = \"{on}\"\n{fs}"));
+            let error = error_with(fuse);
             let is_located = error.starts_with("s.toml:");
             assert!(is_located && error.contains("'fuse:' is a command"), "{error}");
-            let error = on(modules);
+            let error = error_with(modules);
             assert!(error.contains("'mount modules' is not allowed in a file"), "{error}");
         }
-        let error = refused("workload = \"dirops\"\non = \"/dev/no-such-drive\"");
+        let error = resolve_message("workload = \"dirops\"\non = \"/dev/no-such-drive\"");
         assert!(error.contains("is a drive, and a study file cannot name one"), "{error}");
-        // They are harmless in a guest of the lab.
+        // Commands and modules are harmless in a guest of the lab.
         for fs in [fuse, modules] {
-            assert_eq!(refused(&format!("workload = \"dirops\"\n{fs}")), "1 runs");
+            assert_eq!(resolve_message(&format!("workload = \"dirops\"\n{fs}")), "1 runs");
         }
     }
 
     #[test]
     fn the_workload_of_a_file_is_never_an_option() {
-        let error = refused("workload = \"--help\"");
+        let error = resolve_message("workload = \"--help\"");
         assert!(error.contains("workload '--help'"), "{error}");
     }
 

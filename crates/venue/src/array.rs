@@ -18,7 +18,7 @@ use crate::error::VenueError;
 const BLOCK: usize = 4096;
 
 /// An assembled array.
-pub struct Assembled {
+pub struct AssembledArray {
     /// The contents.
     pub image: File,
     /// The number of stripes that contain data other than zeros.
@@ -31,7 +31,7 @@ pub struct Assembled {
     pub is_redundant: bool,
 }
 
-impl Assembled {
+impl AssembledArray {
     /// Describes the result briefly.
     pub fn describe_result(&self) -> String {
         let noun = if self.has_parity { "parity" } else { "copies" };
@@ -52,7 +52,7 @@ impl Assembled {
 ///
 /// # Errors
 /// Disks that do not form an array; an image that cannot be read; no space for the new image.
-pub fn assemble(disks: &[File], size: Bytes, workdir: &Path) -> Result<Assembled, VenueError> {
+pub fn assemble(disks: &[File], size: Bytes, workdir: &Path) -> Result<AssembledArray, VenueError> {
     let read_error = |error| VenueError::io("read the image of an array's disk")(error);
     let write_error = |error| VenueError::io("write the image to check")(error);
     let superblocks: Vec<Vec<u8>> = disks
@@ -74,7 +74,7 @@ pub fn assemble(disks: &[File], size: Bytes, workdir: &Path) -> Result<Assembled
     }
     let image = tempfile::tempfile_in(workdir).map_err(write_error)?;
     image.set_len(size.0).map_err(write_error)?;
-    let mut assembled = Assembled {
+    let mut assembled = AssembledArray {
         image,
         written_stripes: 0,
         damaged_stripes: 0,
@@ -177,7 +177,7 @@ mod tests {
             .collect()
     }
 
-    fn assemble_in_temp_dir(disks: &[File]) -> Assembled {
+    fn assemble_in_temp_dir(disks: &[File]) -> AssembledArray {
         assemble(disks, Bytes(2 * MIB), &std::env::temp_dir()).unwrap()
     }
 

@@ -29,9 +29,9 @@ use crate::profile_recorder::Recorder;
 use crate::venue::{FinishedTrial, Identity, Venue, Watch};
 use crate::{array, check, clock, request_log, tools};
 
-/// The host time without any sign of life after which a guest counts as hung. Signs of life are every few hundred ops
-/// and every request to a disk; the longest silence is a system call that needs no disk, and one that takes quadratic
-/// time may last a minute at 400 million instructions per second.
+/// The host time without any sign of life after which a guest counts as hung. A guest gives a sign of life every few
+/// hundred ops, and at every request to a disk. The longest silence is that of a system call that needs no disk: one
+/// that takes quadratic time may last a minute at 400 million instructions per second.
 const STALL_TIMEOUT: Duration = Duration::from_secs(600);
 
 /// The limit of one trial's host time.
@@ -64,8 +64,8 @@ pub struct LabVenue {
 type Key = (KernelPlan, Option<String>, Hardware, String);
 
 impl LabVenue {
-    /// Creates a venue whose trials are run by `agent`, the file of [`crate::Agent`], in guests of these labs; the
-    /// disks are nameless files in `workdir`, and snapshots of guests are stored in `cache`.
+    /// Creates a venue whose trials are run by `agent`, the program unpacked by [`crate::Agent`], in guests of these
+    /// labs; the disks are nameless files in `workdir`, and snapshots of guests are stored in `cache`.
     pub fn new(labs: Vec<Lab>, agent: PathBuf, workdir: PathBuf, cache: Cache) -> LabVenue {
         let labs = labs.into_iter().map(|lab| (lab.kernel_plan(), lab)).collect();
         let (inputs, guests, hooks, guest_changes) = Default::default();
@@ -248,7 +248,7 @@ impl LabVenue {
         check::medium_image(region, start, size, &self.workdir)
     }
 
-    /// Returns the final image of the guest's array. Wrong parity fails the trial; copies may differ, because
+    /// Returns the final image of the guest's array. Incorrect parity fails the trial; copies may differ, because
     /// a page that changes while it is written, and is then freed, may differ on the two disks (md(4)).
     fn array(
         &self,
@@ -260,18 +260,18 @@ impl LabVenue {
             .map(|index| self.image(medium, index, finished, &report.conditions))
             .collect::<Result<_, _>>()?;
         let size = report.conditions.device_size.unwrap_or_default();
-        let found = array::assemble(&disks, size, &self.workdir)?;
-        if found.damaged_stripes > 0 && found.has_parity {
+        let assembled = array::assemble(&disks, size, &self.workdir)?;
+        if assembled.damaged_stripes > 0 && assembled.has_parity {
             report.outcome = Outcome::Failed;
-            report.reason = Some(format!("the array is damaged: {}", found.describe_result()));
-        } else if found.damaged_stripes > 0 {
+            report.reason = Some(format!("the array is damaged: {}", assembled.describe_result()));
+        } else if assembled.damaged_stripes > 0 {
             report
                 .conditions
                 .notes
-                .push(format!("the array at the end: {}", found.describe_result()));
+                .push(format!("the array at the end: {}", assembled.describe_result()));
         }
-        report.conditions.array.insert("found".into(), found.describe_result());
-        Ok(found.image)
+        report.conditions.array.insert("found".into(), assembled.describe_result());
+        Ok(assembled.image)
     }
 
     pub(crate) fn machine(&self, plan: &Plan) -> Result<Machine, VenueError> {
@@ -458,9 +458,9 @@ fn stages(
 ) -> BTreeMap<String, Nanos> {
     let phases: Vec<&str> =
         report.measured.phases.iter().map(|phase| phase.name.as_str()).collect();
-    let mut named = finished.stages.by_name(&phases);
-    named.extend(image.map(|ns| ("image".to_string(), ns)));
-    named
+    let mut times = finished.stages.by_name(&phases);
+    times.extend(image.map(|ns| ("image".to_string(), ns)));
+    times
 }
 
 fn identity(guest: &Guest, snapshot: Option<&Snapshot>) -> Identity {

@@ -13,7 +13,8 @@ use crate::error::{VenueError, from_lab};
 /// The time limit for stopping an array: it stays busy until the mounts of the trial's namespace are released.
 const STOP_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// The numbers of our arrays: high ones, but well below those that auto-assembly uses first (127, 126, 125 and so on).
+/// The numbers of fsdyno's arrays: high ones, but well below those that auto-assembly uses first (127, 126, 125 and so
+/// on).
 const MD_NUMBERS: std::ops::RangeInclusive<u32> = 64..=119;
 
 /// An array, stopped on drop.
@@ -31,11 +32,11 @@ impl Array {
     /// # Errors
     /// All numbers are taken.
     pub fn with_free_node(members: Vec<PathBuf>) -> Result<Array, VenueError> {
-        let taken = |number: &u32| {
+        let is_taken = |number: &u32| {
             let name = format!("md{number}");
             Path::new("/sys/block").join(&name).exists() || Path::new("/dev").join(name).exists()
         };
-        let number = MD_NUMBERS.rev().find(|number| !taken(number));
+        let number = MD_NUMBERS.rev().find(|number| !is_taken(number));
         let device = number.map(|number| PathBuf::from(format!("/dev/md{number}")));
         let device = device.ok_or_else(|| {
             VenueError::Missing("no md device number from 64 to 119 is free".into())
@@ -45,13 +46,13 @@ impl Array {
 }
 
 impl Drop for Array {
-    /// Stops all arrays on our loop devices and nothing else: the number may belong to a different array by now, and
-    /// udev may have assembled our loop devices under a different number.
+    /// Stops all arrays on this array's loop devices and nothing else: the number may belong to a different array by
+    /// now, and udev may have assembled the loop devices under a different number.
     fn drop(&mut self) {
-        let begin = Instant::now();
+        let start = Instant::now();
         loop {
             let ours = arrays_over(&self.members);
-            if ours.is_empty() || begin.elapsed() >= STOP_TIMEOUT {
+            if ours.is_empty() || start.elapsed() >= STOP_TIMEOUT {
                 return;
             }
             for array in ours {

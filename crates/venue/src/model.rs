@@ -60,7 +60,7 @@ impl Venue for ModelVenue {
             .build(&plan.workload.params, &fsdyno_workload::Setting::seed(job.seed))
             .map_err(to_error)?;
         let (phases, ops_total) = phase_and_op_counts(workload.as_ref());
-        let (started, begin) = (clock::now(), Instant::now());
+        let (started_at, start) = (clock::now(), Instant::now());
         let progress = |phase, ops_done| Progress {
             stage: Stage::Running,
             phase,
@@ -76,8 +76,8 @@ impl Venue for ModelVenue {
             watch(&progress(phase, ops)) == Watch::GoOn
         });
         let report = report.ok_or(VenueError::Stopped)?;
-        let elapsed_ns = nanos(begin.elapsed());
-        let host = Host { started, elapsed_ns, ..Host::default() };
+        let elapsed_ns = nanos(start.elapsed());
+        let host = Host { started: started_at, elapsed_ns, ..Host::default() };
         Ok(FinishedTrial { report, host, identity: self.identity(plan)? })
     }
 }

@@ -34,7 +34,7 @@ impl std::fmt::Debug for SetupHooks {
     }
 }
 
-/// Reports whether the disks of a plan's trials are prepared by a separate guest. An array is then created again
+/// Returns true if the disks of a plan's trials are prepared by a separate guest. An array is then created again
 /// from its prepared members by the same command: with `--assume-clean` and the same data offset, mdadm writes
 /// its superblocks and nothing else.
 fn is_prepared(plan: &Plan) -> bool {
@@ -68,8 +68,9 @@ fn preparation(job: &Job) -> Job {
 /// is not for clients of a server.
 fn server_plan(shared: &FilesystemPlan) -> Option<FilesystemPlan> {
     let spec = Spec::parse(&shared.spec).ok()?;
-    let below = spec.below.filter(|_| shared.is_shared())?;
-    let mut plan = catalog::get(&below.kind).ok()?.plan(&below, Context::Lab, None).ok()?;
+    let server_spec = spec.below.filter(|_| shared.is_shared())?;
+    let mut plan =
+        catalog::get(&server_spec.kind).ok()?.plan(&server_spec, Context::Lab, None).ok()?;
     plan.age.clone_from(&shared.age);
     Some(plan)
 }

@@ -20,8 +20,8 @@ pub fn check(filesystem: &FilesystemPlan, raid: Option<RaidPlan>) -> Result<(), 
     let mut kinds = vec![filesystem.kind.as_str(), filesystem.made_kind()];
     kinds.dedup();
     for kind in kinds {
-        let known = catalog::get(kind).map_err(|error| VenueError::Failed(error.to_string()))?;
-        check_kind(known)?;
+        let kind = catalog::get(kind).map_err(|error| VenueError::Failed(error.to_string()))?;
+        check_kind(kind)?;
     }
     check_commands(filesystem)?;
     if filesystem.pool.is_some() {
@@ -55,9 +55,9 @@ fn check_kind(known: &Filesystem) -> Result<(), VenueError> {
 /// Checks the programs of the commands; those of `fuse:` are not in the catalog.
 fn check_commands(filesystem: &FilesystemPlan) -> Result<(), VenueError> {
     for argv in [&filesystem.mkfs, &filesystem.mount_command] {
-        if let Some(word) = argv.iter().find(|word| is_device_path(word)) {
+        if let Some(argument) = argv.iter().find(|argument| is_device_path(argument)) {
             return Err(VenueError::Missing(format!(
-                "'{word}' is a device of this machine; the command may use only {{device}}"
+                "'{argument}' is a device of this machine; the command may use only {{device}}"
             )));
         }
         if let Some(program) = argv.first().filter(|program| find_program(program).is_err()) {
@@ -72,9 +72,9 @@ fn check_commands(filesystem: &FilesystemPlan) -> Result<(), VenueError> {
     Ok(())
 }
 
-/// Reports whether an argument of a command, or a part of it, is the path of a device node or of a link to one.
-fn is_device_path(word: &str) -> bool {
-    word.split([',', '=', ':']).any(|path| {
+/// Returns true if an argument of a command, or a part of it, is the path of a device node or of a link to one.
+fn is_device_path(argument: &str) -> bool {
+    argument.split([',', '=', ':']).any(|path| {
         let kind = fs::metadata(path).map(|metadata| metadata.file_type());
         kind.is_ok_and(|kind| kind.is_block_device() || kind.is_char_device())
             && !HARMLESS.contains(&path)
@@ -97,7 +97,7 @@ fn check_arrays(raid: RaidPlan) -> Result<(), VenueError> {
     Ok(())
 }
 
-/// Reports whether the running kernel supports a file system, built in or by modules.
+/// Returns true if the running kernel supports a file system, built in or by modules.
 pub fn has_filesystem(kind: &Filesystem) -> bool {
     let release = release();
     let modules = Modules::open(&Path::new("/lib/modules").join(&release), &release).ok();
@@ -105,7 +105,7 @@ pub fn has_filesystem(kind: &Filesystem) -> bool {
     kind.mount.kind.is_empty() || supports(kind, &proc_filesystems, modules.as_ref())
 }
 
-/// Reports whether a kernel supports a file system, according to its /proc/filesystems and its modules on disk.
+/// Returns true if a kernel supports a file system, according to its /proc/filesystems and its modules on disk.
 pub(crate) fn supports(
     kind: &Filesystem,
     proc_filesystems: &str,
@@ -126,7 +126,7 @@ fn is_listed(filesystems: &str, mount_type: &str) -> bool {
     filesystems.lines().any(|line| line.rsplit('\t').next() == Some(mount_type))
 }
 
-/// Reports whether the running kernel has a module with this name, loadable or built in.
+/// Returns true if the running kernel has a module with this name, loadable or built in.
 fn has_module(name: &str) -> bool {
     let folder = PathBuf::from("/lib/modules").join(release());
     ["modules.dep", "modules.builtin"].iter().any(|list| {
@@ -146,7 +146,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_link_to_a_device_is_recognised() {
+    fn a_link_to_a_device_is_recognized() {
         let folder = tempfile::tempdir().unwrap();
         let link = folder.path().join("link");
         std::os::unix::fs::symlink("/dev/zero", &link).unwrap();

@@ -98,7 +98,7 @@ impl Venue for RanksVenue {
         job: &Job,
         watch: &mut dyn FnMut(&Progress) -> Watch,
     ) -> Result<FinishedTrial, VenueError> {
-        let (started, begin) = (clock::now(), Instant::now());
+        let (started_at, start) = (clock::now(), Instant::now());
         let input = self.inputs.for_workload(&job.plan.workload)?;
         let directory = Directory::create(directory(&job.plan)?)?;
         let mount = mount_table::mount_of_file(directory.root().as_fd());
@@ -109,13 +109,13 @@ impl Venue for RanksVenue {
             job,
             folder: format!("{name}/{}", fsdyno_media::TREE),
             root: directory.root(),
-            input: input.map(offered),
+            input: input.map(trial_input),
             settle: if is_network { nanos(CLIENT_CACHE) } else { Nanos(0) },
         };
         let mut keep_running = |progress: &Progress| watch(progress) == Watch::GoOn;
-        let ended = self.group.run(&trial, &mut keep_running);
+        let result = self.group.run(&trial, &mut keep_running);
         let removed = self.remove(directory, &job.plan);
-        let mut report = match ended {
+        let mut report = match result {
             Ok(report) => report,
             Err(GroupError::Stopped) => return Err(VenueError::Stopped),
             Err(error) => return Err(VenueError::Failed(error.to_string())),
@@ -127,12 +127,13 @@ impl Venue for RanksVenue {
             (Some(reason), Err(remaining)) => *reason = format!("{reason}; {remaining}"),
         }
         self.describe(&mut report, mount);
-        let host = Host { started, elapsed_ns: nanos(begin.elapsed()), ..Host::default() };
+        let host =
+            Host { started: started_at, elapsed_ns: nanos(start.elapsed()), ..Host::default() };
         Ok(FinishedTrial { report, host, identity: None })
     }
 }
 
-fn offered(file: &InputFile) -> TrialInput<'_> {
+fn trial_input(file: &InputFile) -> TrialInput<'_> {
     TrialInput { sha256: file.sha256(), input: file.input(), file: file.file() }
 }
 

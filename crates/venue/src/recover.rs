@@ -170,8 +170,8 @@ impl Work<'_> {
             Err(error) => return self.store_failure(cuts, done as usize, error),
         };
         let report = read_report(&finished.report)?;
-        let found = read_findings(&finished)?;
-        self.store_results(cuts, found, &report)
+        let findings = read_findings(&finished)?;
+        self.store_results(cuts, findings, &report)
     }
 
     /// Stores the findings, and removes their cuts.
@@ -187,13 +187,13 @@ impl Work<'_> {
                 "failed to recover after a power cut: {reason}"
             )));
         }
-        let mut known = self.findings.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut stored = self.findings.lock().unwrap_or_else(PoisonError::into_inner);
         let mut tested = vec![false; cuts.len()];
         for finding in findings {
             let index = finding.recovery.index as usize;
             if let Some(cut) = cuts.get(index) {
                 tested[index] = true;
-                known.push((*cut, finding));
+                stored.push((*cut, finding));
             }
         }
         let mut tested = tested.into_iter();
@@ -221,8 +221,8 @@ impl Work<'_> {
         let lost = Some(format!("{cause}: {}", from_run(error)));
         let recovery = Recovery { index: index as u32, lost, ..Recovery::default() };
         let cut = cuts.remove(index);
-        let mut known = self.findings.lock().unwrap_or_else(PoisonError::into_inner);
-        known.push((cut, RecoveredTree { recovery, entries: Vec::new() }));
+        let mut stored = self.findings.lock().unwrap_or_else(PoisonError::into_inner);
+        stored.push((cut, RecoveredTree { recovery, entries: Vec::new() }));
         // The results of the cuts before it are lost, so those are no longer done.
         self.done.fetch_sub(index as u64, Ordering::Relaxed);
         self.done.fetch_add(1, Ordering::Relaxed);

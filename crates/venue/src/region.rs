@@ -51,8 +51,8 @@ impl Region {
     }
 }
 
-/// Reads bytes of the file. Beyond the last byte that QEMU wrote, the region is zeros, which a store takes for "never
-/// written". A read error also results in zeros, so it appears as a damaged file system, not as a clean one.
+/// Reads bytes of the file. Beyond the last byte that QEMU wrote, the region is zeros, which a store interprets as
+/// never written. A read error also results in zeros, so it appears as a damaged file system, not as a clean one.
 fn read_or_zero(file: &File, bytes: &mut [u8], offset: u64) {
     if file.read_exact_at(bytes, offset).is_err() {
         bytes.fill(0);

@@ -270,10 +270,11 @@ fn equal_names_of_different_plans_or_labs_get_the_start_of_the_differing_hash() 
     let (one, other) = (plan().with_hash(), other.with_hash());
     let names = RowNames::of([&one, &other]);
     assert_eq!(names.row(&one), format!("ext4, plan {}", &one.hash[..6]));
-    let of = |lab_id| Subject { lab_id, ..Subject::from(&one) };
-    let names = RowNames::of([of(Some("abcdefghi")), of(Some("xyzxyzxyz")), of(None)]);
-    assert_eq!(names.row(of(Some("xyzxyzxyz"))), "ext4, lab xyzxyz");
-    assert_eq!(names.row(of(None)), "ext4");
+    let subject = |lab_id| Subject { lab_id, ..Subject::from(&one) };
+    let names =
+        RowNames::of([subject(Some("abcdefghi")), subject(Some("xyzxyzxyz")), subject(None)]);
+    assert_eq!(names.row(subject(Some("xyzxyzxyz"))), "ext4, lab xyzxyz");
+    assert_eq!(names.row(subject(None)), "ext4");
 }
 
 #[test]
@@ -334,7 +335,7 @@ fn the_subject_of_a_comparison_is_named_only_if_one_side_has_several_values() {
     assert_eq!([&hdd, &ssd].map(|plan| names.row(plan)), ["ext4, hdd", "ext4, ssd"]);
 }
 
-/// A plan on a machine with this disk and RAM.
+/// Returns a plan for a machine with this name, disk and RAM in GiB.
 fn machine(name: Option<&str>, disk: &str, ram: u64) -> Plan {
     let mut plan = modelled(|modelled| modelled.disk.name = disk.into());
     let lab = plan.lab_mut().unwrap();

@@ -42,11 +42,11 @@ pub fn check_folder(folder: &Path) -> Result<(), Failure> {
     if folder.join(ROWS_FILE).exists() {
         return Ok(());
     }
-    let taken = [ROWS_FILE, FINDINGS, PAGE].into_iter().find(|taken| contains(folder, taken));
-    taken.map_or(Ok(()), |taken| {
+    let conflict = [ROWS_FILE, FINDINGS, PAGE].into_iter().find(|name| contains(folder, name));
+    conflict.map_or(Ok(()), |name| {
         let folder = folder.display();
         Err(Failure::invalid_use(format!(
-            "'{folder}' has {taken} from something else, but no {ROWS_FILE} to resume; give a new folder with --out"
+            "'{folder}' has {name} from something else, but no {ROWS_FILE} to resume; give a new folder with --out"
         )))
     })
 }
@@ -118,7 +118,7 @@ impl ResultFolder {
     ///
     /// # Errors
     /// An I/O error.
-    pub fn findings(&self, name: &str, row: &Row, deadline: Nanos) -> Result<(), Failure> {
+    pub fn write_findings(&self, name: &str, row: &Row, deadline: Nanos) -> Result<(), Failure> {
         let (stored, more) = findings_of(row, deadline, MAX_FINDINGS);
         for finding in &stored {
             let file = format!("{name}-{:04}.json", finding.outcome.cut.number);
@@ -166,7 +166,7 @@ pub fn findings_in(folder: &Path) -> Result<Vec<PathBuf>, Failure> {
 }
 
 /// Reads a finding file.
-pub fn finding(path: &Path) -> Result<Finding, Failure> {
+pub fn read_finding(path: &Path) -> Result<Finding, Failure> {
     let text = bounded::read_to_string(path, &RESULTS).map_err(|error| error.to_string());
     text.and_then(|text| Finding::read(&text)).map_err(|error| {
         let path = path.display();
@@ -192,7 +192,7 @@ pub fn check_image(path: &Path) -> Result<(), Failure> {
 }
 
 /// Writes an image as a sparse file, atomically.
-pub fn image(path: &Path, mut image: File) -> Result<(), Failure> {
+pub fn write_image(path: &Path, mut image: File) -> Result<(), Failure> {
     let mut length = 0;
     let copy = |file: &mut File| {
         length = copy_sparse(&mut image, file)?;
@@ -207,16 +207,16 @@ fn copy_sparse(from: &mut File, to: &File) -> io::Result<u64> {
     let length = from.seek(SeekFrom::End(0))?;
     from.rewind()?;
     to.set_len(length)?;
-    let (mut at, mut block) = (0, vec![0; 1 << 16]);
+    let (mut offset, mut block) = (0, vec![0; 1 << 16]);
     loop {
         let count = from.read(&mut block)?;
         if count == 0 {
             break;
         }
         if block[..count].iter().any(|byte| *byte != 0) {
-            to.write_all_at(&block[..count], at)?;
+            to.write_all_at(&block[..count], offset)?;
         }
-        at += count as u64;
+        offset += count as u64;
     }
     Ok(length)
 }
@@ -229,8 +229,8 @@ pub fn file_names<'a>(labels: impl Iterator<Item = &'a str>) -> Vec<String> {
         let plain = |letter: char| if letter.is_alphanumeric() { letter } else { '-' };
         let name: String = label.chars().take(MAX_LABEL).map(plain).collect();
         let numbered = (2..).map(|number| format!("{name}-{number}"));
-        let mut known = std::iter::once(name.clone()).chain(numbered);
-        names.extend(known.find(|name| !names.contains(name)));
+        let mut candidates = std::iter::once(name.clone()).chain(numbered);
+        names.extend(candidates.find(|name| !names.contains(name)));
     }
     names
 }
@@ -262,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_is_written_whole_and_nothing_else_remains() {
+    fn a_file_is_written_completely_and_no_other_file_remains() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("findings/one.json");
         for text in ["first", "2"] {
@@ -318,13 +318,13 @@ mod tests {
         let from = tempfile::tempfile().unwrap();
         from.set_len(8 << 20).unwrap();
         from.write_all_at(b"here", (5 << 20) + 7).unwrap();
-        image(&path, from).unwrap();
+        write_image(&path, from).unwrap();
         let copied = fs::read(&path).unwrap();
         assert_eq!((copied.len(), &copied[(5 << 20) + 7..][..4]), (8 << 20, b"here".as_slice()));
         assert_eq!(copied.iter().filter(|byte| **byte != 0).count(), 4);
         assert!(fs::metadata(&path).unwrap().blocks() < 1024);
         assert!(check_image(&path).unwrap_err().message.contains("exists"));
-        assert!(image(&path, tempfile::tempfile().unwrap()).is_err());
+        assert!(write_image(&path, tempfile::tempfile().unwrap()).is_err());
         assert_eq!(fs::read(&path).unwrap().len(), 8 << 20);
     }
 

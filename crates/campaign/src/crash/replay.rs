@@ -10,7 +10,7 @@ use fsdyno_filesystem::Author;
 use fsdyno_record::Build;
 use fsdyno_venue::{Commands, Venue};
 
-use super::{Cuts, check, folder as keep, job};
+use super::{Cuts, check, folder as result_folder, job};
 use crate::notes::say;
 use crate::{Failure, RunSpec, labs, rerun};
 
@@ -19,7 +19,7 @@ use crate::{Failure, RunSpec, labs, rerun};
 /// # Errors
 /// A file that is not a finding; a trial that cannot be crash-tested; commands that are not in the catalog.
 pub fn read(path: &Path) -> Result<Finding, Failure> {
-    let finding = keep::finding(path)?;
+    let finding = result_folder::read_finding(path)?;
     // The finding may come from someone else, so its commands are checked, even with --dry-run.
     Commands::derive(&finding.plan)?;
     check(&finding.plan, &rerun::read_inputs(&[&finding.plan])?)?;
@@ -55,7 +55,7 @@ pub fn replay(
     let (cuts, disk, tear) = (vec![finding.outcome.cut], finding.disk, finding.atomic_unit);
     let request = RecoveryRequest { cuts, disk, tear, ..RecoveryRequest::default() };
     if let Some(path) = image {
-        keep::image(path, venue.image_of_cut(&job, &logged, &request)?)?;
+        result_folder::write_image(path, venue.image_of_cut(&job, &logged, &request)?)?;
     }
     let tried = test.recover(&job, &logged, request)?.into_iter().next();
     tried.ok_or_else(|| Failure::invalid_use("the crash point was not tested"))

@@ -44,7 +44,7 @@ impl Cuts {
 }
 
 /// The part of a message about a stored row of a different command.
-const OTHER: &str = "from another command (another workload, other options, seed or number of cuts); \
+const OTHER_COMMAND: &str = "from another command (another workload, other options, seed or number of cuts); \
                      repeat that one to resume it, or";
 
 /// A resolved request.
@@ -133,7 +133,7 @@ impl CrashRun {
             }
             if let Some(row) = rows[index].as_ref().filter(|_| !none_ran(&rows)) {
                 results.write(&finished_rows(&rows))?;
-                results.findings(name, row, cell.deadline)?;
+                results.write_findings(name, row, cell.deadline)?;
             }
         }
         if let Some(failure) = failed.take_if(|_| none_ran(&rows)) {
@@ -166,19 +166,19 @@ impl CrashRun {
     ) -> Result<Vec<Option<Row>>, Failure> {
         let mut rows: Vec<Option<Row>> = self.cells.iter().map(|_| None).collect();
         for row in stored {
-            let is_of = |cell: &Cell| self.is_of(&row, cell);
-            let index = self.cells.iter().position(is_of);
-            let index = index.ok_or_else(|| refused(folder, &row, OTHER))?;
+            let is_row_of = |cell: &Cell| self.is_row_of(&row, cell);
+            let index = self.cells.iter().position(is_row_of);
+            let index = index.ok_or_else(|| refusal(folder, &row, OTHER_COMMAND))?;
             if row.skipped.is_some() {
                 continue;
             }
             if row.has_old_oracle() {
                 let how = "judged by an older, more lenient oracle; to judge it again,";
-                return Err(refused(folder, &row, how));
+                return Err(refusal(folder, &row, how));
             }
             match identity(&self.cells[index].plan) {
                 Ok(lab_id) if row.lab_id == lab_id => {}
-                Ok(_) => return Err(refused(folder, &row, "from another lab;")),
+                Ok(_) => return Err(refusal(folder, &row, "from another lab;")),
                 // The requirement was not missing when the row was stored, and the row is complete.
                 Err(VenueError::Missing(why)) => {
                     let label = &row.label;
@@ -194,13 +194,14 @@ impl CrashRun {
     }
 
     /// Tests whether a stored row is that of a cell under these settings.
-    fn is_of(&self, row: &Row, cell: &Cell) -> bool {
+    fn is_row_of(&self, row: &Row, cell: &Cell) -> bool {
         let Cuts { count, seed, disk, .. } = self.cuts;
-        let of = (row.label.as_str(), row.plan.hash.as_str(), row.seed, row.disk, row.atomic_unit);
+        let stored =
+            (row.label.as_str(), row.plan.hash.as_str(), row.seed, row.disk, row.atomic_unit);
         // A trial without a timed phase has no crash points.
-        let all = row.outcomes.is_empty() || row.outcomes.len() == count as usize;
-        let here = (cell.plan.label.as_str(), cell.plan.hash.as_str(), seed, disk);
-        all && of == (here.0, here.1, here.2, here.3, self.tear(cell))
+        let is_complete = row.outcomes.is_empty() || row.outcomes.len() == count as usize;
+        let (label, hash) = (cell.plan.label.as_str(), cell.plan.hash.as_str());
+        is_complete && stored == (label, hash, seed, disk, self.tear(cell))
     }
 
     /// Returns the requested atomic write unit, or else the disk's physical sector.
@@ -236,7 +237,7 @@ fn missing_requirement(
 }
 
 /// Returns the failure for a folder with a row that cannot be resumed.
-fn refused(folder: &Path, row: &Row, how: &str) -> Failure {
+fn refusal(folder: &Path, row: &Row, how: &str) -> Failure {
     let (folder, label) = (folder.display(), &row.label);
     Failure::invalid_use(format!("'{folder}' has {label} {how} give a new folder with --out"))
 }

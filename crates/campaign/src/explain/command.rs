@@ -79,27 +79,32 @@ pub fn explain_result(
                 explained.insert((is_other, index), new.clone());
                 Ok(new)
             };
-        let mut here = explain_once(false, index, &trials[index])?;
+        let mut explanation = explain_once(false, index, &trials[index])?;
         let other = other.zip(others.as_ref());
-        let mut there =
+        let mut baseline =
             other.map(|(index, others)| explain_once(true, index, &others[index])).transpose()?;
         if let Some(sidecar) = &mut sidecar {
-            let (it, against) = (here.clone(), there.clone());
-            sidecar.add(StoredExplanation { schema: SCHEMA, explained: it, baseline: against })?;
+            sidecar.add(StoredExplanation {
+                schema: SCHEMA,
+                explained: explanation.clone(),
+                baseline: baseline.clone(),
+            })?;
         }
         if let Some(phase) = &why.phase {
-            here = here.only_phase(phase);
-            there = there.map(|there| there.only_phase(phase));
+            explanation = explanation.only_phase(phase);
+            baseline = baseline.map(|baseline| baseline.only_phase(phase));
         }
-        show(&here, there.as_ref())?;
+        show(&explanation, baseline.as_ref())?;
         match &why.out {
-            Some(folder) => figures::write_files(folder, &here, there.as_ref(), &mut written),
+            Some(folder) => {
+                figures::write_files(folder, &explanation, baseline.as_ref(), &mut written)
+            }
             None => Ok(()),
         }
     };
     let done = pairs.into_iter().try_for_each(&mut explain_pair);
     // After a failure, the report still includes the earlier explanations; an error of the report is then ignored.
-    let page = sidecar.map_or(Ok(()), |sidecar| sidecar.page(&why.result, basis));
+    let page = sidecar.map_or(Ok(()), |sidecar| sidecar.rewrite_report(&why.result, basis));
     done.and(page)
 }
 
@@ -141,7 +146,7 @@ mod tests {
         trials.into_iter().find(on_ext4).unwrap()
     }
 
-    fn refused(folder: &std::path::Path, trial: &Trial, against: Option<PathBuf>) -> Failure {
+    fn explain_error(folder: &std::path::Path, trial: &Trial, against: Option<PathBuf>) -> Failure {
         let line = serde_json::to_string(trial).unwrap() + "\n";
         std::fs::write(folder.join(fsdyno_record::lines::FILE), line).unwrap();
         let request = WhyRequest { result: folder.to_path_buf(), against, ..WhyRequest::default() };
@@ -152,7 +157,7 @@ mod tests {
     fn a_result_against_itself_is_refused_before_anything_runs() {
         let folder = tempfile::tempdir().unwrap();
         let (trial, itself) = (stored(), folder.path().to_path_buf());
-        let failure = refused(folder.path(), &trial, Some(itself));
+        let failure = explain_error(folder.path(), &trial, Some(itself));
         assert_eq!(failure.exit, Exit::InvalidUse, "{}", failure.message);
         assert!(failure.message.contains("with --against-fs NAME"), "{}", failure.message);
         let other = Trial { seed: trial.seed + 1, trial_id: "other".into(), ..trial.clone() };
@@ -174,7 +179,7 @@ mod tests {
             let mut trial = stored();
             let plan = trial.plan.filesystem.as_mut().unwrap();
             forge(plan, left.to_str().unwrap().to_string());
-            let failure = refused(folder.path(), &trial, None);
+            let failure = explain_error(folder.path(), &trial, None);
             assert_eq!(failure.exit, Exit::InvalidUse, "{}", failure.message);
             assert!(failure.message.contains(&format!("its '{field}' has")), "{}", failure.message);
             assert!(failure.message.contains("never from a file"), "{}", failure.message);

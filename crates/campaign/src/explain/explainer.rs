@@ -62,18 +62,18 @@ impl Explainer {
         let modules = self.venue.modules_of(&trial.plan)?;
         let modules: Vec<_> =
             modules.iter().filter_map(|(name, bytes)| kernel::module::read(name, bytes)).collect();
-        let images = counted(images(&profiled.stages), "image");
+        let images = counted(count_images(&profiled.stages), "image");
         say(&format!("fsdyno: reading {images} of its disk"));
-        explained(trial, profiled, (&symbols.unwrap_or_default(), &modules))
+        build_explanation(trial, profiled, (&symbols.unwrap_or_default(), &modules))
     }
 
     /// Refuses a lab other than the trial's: trials are bit-identical only under one lab identity.
     fn check_lab(&self, trial: &Trial) -> Result<(), Failure> {
-        let here = self.venue.identity(&trial.plan)?;
-        let Some(here) = here.filter(|here| Some(&here.lab_id) != trial.lab_id.as_ref()) else {
+        let current = self.venue.identity(&trial.plan)?;
+        let Some(current) = current.filter(|lab| Some(&lab.lab_id) != trial.lab_id.as_ref()) else {
             return Ok(());
         };
-        let differ = rerun::differing_components(&here, trial);
+        let differ = rerun::differing_components(&current, trial);
         Err(Failure::invalid_use(format!(
             "the trial {} cannot be repeated bit-identically: this lab differs from the one that it ran in ({}); \
              run the workload with this fsdyno and explain that result",
@@ -83,8 +83,8 @@ impl Explainer {
     }
 }
 
-fn images(seen: &[StageStart]) -> usize {
-    seen.iter().filter(|seen| seen.image.is_some()).count()
+fn count_images(stages: &[StageStart]) -> usize {
+    stages.iter().filter(|stage| stage.image.is_some()).count()
 }
 
 /// Checks that the profiled run is bit-identical to the first one.
@@ -109,7 +109,7 @@ fn check_identical(trial: &Trial, profiled: &ProfiledRun) -> Result<(), Failure>
 
 type Kernel<'a> = (&'a [kernel::kallsyms::Symbol], &'a [kernel::module::Module]);
 
-fn explained(
+fn build_explanation(
     trial: &Trial,
     profiled: ProfiledRun,
     kernel: Kernel<'_>,
@@ -179,16 +179,17 @@ fn add_executed(explained: &mut Explained, profiled: &ProfiledRun, (symbols, mod
     let after_loading = last.counts.nodes.iter().enumerate().filter_map(grown).collect();
     let calls = kernel::Calls { all, after_loading, code_by_address: last.counts.codes.clone() };
     let names = Names::new(symbols, modules, calls);
-    let mut ran = BTreeSet::new();
+    let mut counted_phases = BTreeSet::new();
     for pair in profiled.stages.windows(2) {
         let [begun, next] = pair else { continue };
         // The guest reports a stage slightly before the number of its phase.
-        let late =
-            next.stage == Stage::Running && next.phase != begun.phase && ran.contains(&begun.phase);
-        if begun.stage != Stage::Running || late {
+        let is_late = next.stage == Stage::Running
+            && next.phase != begun.phase
+            && counted_phases.contains(&begun.phase);
+        if begun.stage != Stage::Running || is_late {
             continue;
         }
-        ran.insert(begun.phase);
+        counted_phases.insert(begun.phase);
         if let Some(phase) = explained.phases.get_mut(usize::from(begun.phase)) {
             phase.set_executed(&kernel::trees(&names, &counted(begun), &counted(next)));
         }
@@ -216,10 +217,11 @@ fn add_requests(
     let journal_disk = medium.journal().and_then(|_| u8::try_from(medium.data_disks()).ok());
     let devices =
         FsDevices { start: profiled.start.0, size: profiled.size.map(|size| size.0), journal_disk };
-    let wanted = wanted(&log.entries, &devices);
-    let (maps, mut unread) = read(profiled.stages, |image| Map::read(kind, image, &wanted));
+    let requested_ranges = requested_ranges(&log.entries, &devices);
+    let (maps, mut map_errors) =
+        read_maps(profiled.stages, |image| Map::read(kind, image, &requested_ranges));
     if maps.iter().all(|moment| moment.map.is_none())
-        && let Some(error) = unread.pop()
+        && let Some(error) = map_errors.pop()
     {
         return match error {
             MapError::Missing { .. } => {
@@ -232,37 +234,37 @@ fn add_requests(
             }
         };
     }
-    explained.notes.extend(notes_on_unread(&unread, maps.len()));
+    explained.notes.extend(notes_on_unread(&map_errors, maps.len()));
     add_account(explained, &log, &maps, &devices);
     Ok(())
 }
 
 /// Maps all images, and also returns the errors. A tool that hung is not run again, because it would take its full
 /// deadline for each image.
-fn read(
+fn read_maps(
     seen: Vec<StageStart>,
     map: impl Fn(&std::fs::File) -> Result<Map, MapError>,
 ) -> (Vec<StageMap>, Vec<MapError>) {
-    let mut unread: Vec<MapError> = Vec::new();
+    let mut map_errors: Vec<MapError> = Vec::new();
     let moment = |seen: StageStart| {
-        let hung = matches!(unread.last(), Some(MapError::Timeout { .. }));
+        let hung = matches!(map_errors.last(), Some(MapError::Timeout { .. }));
         let image = seen.image.as_ref().filter(|_| !hung);
-        let map = image.and_then(|image| map(image).map_err(|error| unread.push(error)).ok());
+        let map = image.and_then(|image| map(image).map_err(|error| map_errors.push(error)).ok());
         StageMap { place: (seen.stage, seen.phase), map }
     };
     let maps = seen.into_iter().map(moment).collect();
-    (maps, unread)
+    (maps, map_errors)
 }
 
 /// Returns notes on images without a map.
-fn notes_on_unread(unread: &[MapError], images: usize) -> Vec<String> {
+fn notes_on_unread(map_errors: &[MapError], images: usize) -> Vec<String> {
     let hangs = |error: &&MapError| matches!(error, MapError::Timeout { .. });
-    let mut notes: Vec<String> = unread
+    let mut notes: Vec<String> = map_errors
         .iter()
         .filter(hangs)
         .map(|error| format!("{error}; later images are not mapped, and earlier maps are used"))
         .collect();
-    let others = unread.iter().filter(|error| !hangs(error)).count();
+    let others = map_errors.iter().filter(|error| !hangs(error)).count();
     if others > 0 {
         notes.push(format!(
             "{others} of {images} images are unreadable (usually because the journal needs a replay); the maps \
@@ -315,17 +317,20 @@ fn bytes(entry: &fsdyno_disk::log::Entry) -> u64 {
 }
 
 /// Returns the ranges of the file system that requests touch, in ascending order.
-fn wanted(entries: &[fsdyno_disk::log::Entry], devices: &FsDevices) -> Vec<fsdyno_why::map::Range> {
+fn requested_ranges(
+    entries: &[fsdyno_disk::log::Entry],
+    devices: &FsDevices,
+) -> Vec<fsdyno_why::map::Range> {
     let timed = entries.iter().filter(|entry| Some(entry.disk) != devices.journal_disk);
-    let mut wanted: Vec<_> = timed
+    let mut requested_ranges: Vec<_> = timed
         .filter_map(|entry| {
             let from = (entry.sector * 512).checked_sub(devices.start)?;
             Some(from..from + u64::from(entry.sectors) * 512)
         })
         .filter(|range| !range.is_empty())
         .collect();
-    wanted.sort_by_key(|range| (range.start, range.end));
-    wanted
+    requested_ranges.sort_by_key(|range| (range.start, range.end));
+    requested_ranges
 }
 
 #[cfg(test)]
@@ -356,10 +361,10 @@ mod tests {
                 }),
             }
         };
-        let (maps, unread) = read((0..6).map(seen).collect(), map);
+        let (maps, map_errors) = read_maps((0..6).map(seen).collect(), map);
         assert_eq!((maps.len(), calls.get()), (6, 3));
         assert_eq!(maps.iter().filter(|moment| moment.map.is_some()).count(), 1);
-        let notes = notes_on_unread(&unread, maps.len());
+        let notes = notes_on_unread(&map_errors, maps.len());
         assert!(notes[0].starts_with("xfs_db did not finish within 300 s"), "{notes:?}");
         assert!(notes[1].starts_with("1 of 6 images are unreadable"), "{notes:?}");
         assert!(notes_on_unread(&[], 6).is_empty());

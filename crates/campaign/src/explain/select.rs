@@ -20,9 +20,9 @@ pub fn select(folder: &Path, rows: &[String], seed: Option<u64>) -> Result<Vec<T
     }
     let trials = crate::without_superseded(&loaded.trials);
     let names = naming::RowNames::of(trials.iter());
-    let of_table: BTreeSet<String> = trials.iter().map(|trial| names.row(trial)).collect();
+    let row_names: BTreeSet<String> = trials.iter().map(|trial| names.row(trial)).collect();
     let labels: BTreeSet<&str> = trials.iter().map(|trial| trial.plan.label.as_str()).collect();
-    let known = || labels.iter().copied().chain(of_table.iter().map(String::as_str));
+    let known = || labels.iter().copied().chain(row_names.iter().map(String::as_str));
     if let Some(name) = rows.iter().find(|name| !known().any(|it| it == name.as_str())) {
         let hint = fsdyno_record::suggest::hint(name, known().collect::<BTreeSet<_>>());
         let folder = folder.display();
@@ -33,23 +33,23 @@ pub fn select(folder: &Path, rows: &[String], seed: Option<u64>) -> Result<Vec<T
     let is_row = |trial: &Trial| {
         rows.iter().any(|name| *name == trial.plan.label || *name == names.row(trial))
     };
-    let wanted = |trial: &&Trial| {
+    let is_selected = |trial: &&Trial| {
         (rows.is_empty() || is_row(trial)) && seed.is_none_or(|seed| trial.seed == seed)
     };
     let mut selected: Vec<Trial> = Vec::new();
     let mut refusal = None;
-    for trial in trials.iter().filter(wanted) {
-        if let Some(reason) = irreproducible(trial) {
+    for trial in trials.iter().filter(is_selected) {
+        if let Some(reason) = why_irreproducible(trial) {
             refusal.get_or_insert(reason);
             continue;
         }
         // The hash does not include the label.
-        let same = |held: &&mut Trial| {
-            (&held.plan.hash, &held.plan.label) == (&trial.plan.hash, &trial.plan.label)
+        let has_same_plan = |other: &&mut Trial| {
+            (&other.plan.hash, &other.plan.label) == (&trial.plan.hash, &trial.plan.label)
         };
-        match selected.iter_mut().find(same) {
-            Some(held) if held.seed <= trial.seed => {}
-            Some(held) => *held = trial.clone(),
+        match selected.iter_mut().find(has_same_plan) {
+            Some(other) if other.seed <= trial.seed => {}
+            Some(other) => *other = trial.clone(),
             None => selected.push(trial.clone()),
         }
     }
@@ -65,7 +65,7 @@ pub fn select(folder: &Path, rows: &[String], seed: Option<u64>) -> Result<Vec<T
 }
 
 /// Returns the reason why a trial cannot be repeated bit-identically, or has nothing to explain.
-pub fn irreproducible(trial: &Trial) -> Option<String> {
+pub fn why_irreproducible(trial: &Trial) -> Option<String> {
     let Some(lab) = trial.plan.lab() else {
         return Some(
             "it did not run in the lab, and only trials of the lab are reproducible".into(),
@@ -80,19 +80,19 @@ pub fn irreproducible(trial: &Trial) -> Option<String> {
 /// Finds the trial to compare with, by the first of these criteria that exactly one trial meets: the same plan; the
 /// same conditions (as in `fsdyno compare`) and kernel; the same conditions; the same conditions except file system
 /// and spec, and the same kernel; the same conditions except file system and spec.
-fn find_counterpart(trial: &Trial, named: &[(usize, &Trial)]) -> Option<usize> {
+fn find_counterpart(trial: &Trial, candidates: &[(usize, &Trial)]) -> Option<usize> {
     let kernel = |trial: &Trial| trial.plan.lab().map(|lab| (lab.kernel.clone(), lab.boot));
-    let of = |trial: &Trial| conditions(&trial.plan);
-    let except_spec = |trial: &Trial| without_spec(of(trial));
-    let ways: [&dyn Fn(&Trial) -> bool; 5] = [
+    let all = |trial: &Trial| conditions(&trial.plan);
+    let except_spec = |trial: &Trial| without_spec(all(trial));
+    let criteria: [&dyn Fn(&Trial) -> bool; 5] = [
         &|other| other.plan.hash == trial.plan.hash,
-        &|other| of(other) == of(trial) && kernel(other) == kernel(trial),
-        &|other| of(other) == of(trial),
+        &|other| all(other) == all(trial) && kernel(other) == kernel(trial),
+        &|other| all(other) == all(trial),
         &|other| except_spec(other) == except_spec(trial) && kernel(other) == kernel(trial),
         &|other| except_spec(other) == except_spec(trial),
     ];
-    ways.iter().find_map(|same| {
-        let mut found = named.iter().filter(|other| same(other.1));
+    criteria.iter().find_map(|matches| {
+        let mut found = candidates.iter().filter(|other| matches(other.1));
         let first = found.next()?;
         found.next().is_none().then_some(first.0)
     })
@@ -112,18 +112,21 @@ pub fn pairs(
     };
     let mut pairs = Vec::new();
     for (index, trial) in trials.iter().enumerate() {
-        let same =
-            |other: &&(usize, &Trial)| other.1.plan.workload.name == trial.plan.workload.name;
-        let same: Vec<(usize, &Trial)> =
-            others.iter().enumerate().collect::<Vec<_>>().iter().filter(same).copied().collect();
-        let named: Vec<(usize, &Trial)> =
-            same.iter().filter(|it| it.1.plan.label == trial.plan.label).copied().collect();
-        let of_label = match named.as_slice() {
+        let has_same_workload =
+            |other: &(usize, &Trial)| other.1.plan.workload.name == trial.plan.workload.name;
+        let same_workload: Vec<(usize, &Trial)> =
+            others.iter().enumerate().filter(has_same_workload).collect();
+        let candidates: Vec<(usize, &Trial)> = same_workload
+            .iter()
+            .filter(|it| it.1.plan.label == trial.plan.label)
+            .copied()
+            .collect();
+        let counterpart = match candidates.as_slice() {
             [(other, _)] => Some(*other),
-            [] => find_counterpart(trial, &same),
+            [] => find_counterpart(trial, &same_workload),
             several => find_counterpart(trial, several),
         };
-        match (of_label, same.as_slice()) {
+        match (counterpart, same_workload.as_slice()) {
             (Some(other), _) | (None, &[(other, _)]) => pairs.push((index, Some(other))),
             (None, []) => {
                 return Err(Failure::invalid_use(format!(
@@ -230,7 +233,7 @@ mod tests {
         plan.medium.modelled_mut().unwrap()
     }
 
-    fn with(kernel: &str, change: impl Fn(&mut Plan)) -> Trial {
+    fn trial_with(kernel: &str, change: impl Fn(&mut Plan)) -> Trial {
         let mut plan = plan();
         lab(&mut plan).kernel = kernel.into();
         change(&mut plan);
@@ -253,23 +256,23 @@ mod tests {
         }
     }
 
-    fn same(_: &mut Plan) {}
+    fn no_change(_: &mut Plan) {}
 
     #[test]
     fn among_trials_with_one_label_the_one_with_the_same_conditions_is_selected() {
         for (what, change) in OTHERS {
-            let others = [with("6.1.0", change), with("6.1.0", same)];
-            let trials = [with("6.1.0", same), with("6.1.0", change)];
+            let others = [trial_with("6.1.0", change), trial_with("6.1.0", no_change)];
+            let trials = [trial_with("6.1.0", no_change), trial_with("6.1.0", change)];
             let found = pairs(&trials, Some(&others)).unwrap();
             assert_eq!(found, [(0, Some(1)), (1, Some(0))], "{what}");
             // A different kernel, or a different spec with the same label, may be the difference of interest.
-            let newer = [with("6.12.1", same), with("6.12.1", change)];
+            let newer = [trial_with("6.12.1", no_change), trial_with("6.12.1", change)];
             assert_eq!(pairs(&newer, Some(&others)).unwrap(), found, "{what}");
             let linear = |plan: &mut Plan| {
                 plan.filesystem.as_mut().unwrap().spec = "ext4 -O ^dir_index".into();
                 change(plan);
             };
-            let linear = [with("6.1.0", linear)];
+            let linear = [trial_with("6.1.0", linear)];
             assert_eq!(pairs(&linear, Some(&others)).unwrap(), [(0, Some(0))], "{what}");
             // Neither of the two has the conditions of this one.
             let third = |plan: &mut Plan| {
@@ -277,31 +280,39 @@ mod tests {
                 plan.threads = 3;
                 lab(plan).ram = Bytes(1 << 27);
             };
-            let error = pairs(&[with("6.1.0", third)], Some(&others)).unwrap_err();
+            let error = pairs(&[trial_with("6.1.0", third)], Some(&others)).unwrap_err();
             assert!(error.message.contains("several rows of dirops"), "{what}: {}", error.message);
         }
     }
 
     #[test]
     fn the_trial_on_the_same_kernel_is_selected_and_none_of_two_others() {
-        let others = [with("5.10.0", same), with("6.1.0", same)];
-        assert_eq!(pairs(&[with("6.1.0", same)], Some(&others)).unwrap(), [(0, Some(1))]);
-        assert!(pairs(&[with("6.12.1", same)], Some(&others)).is_err());
-        assert_eq!(pairs(&[with("6.12.1", same)], Some(&others[..1])).unwrap(), [(0, Some(0))]);
+        let others = [trial_with("5.10.0", no_change), trial_with("6.1.0", no_change)];
+        assert_eq!(
+            pairs(&[trial_with("6.1.0", no_change)], Some(&others)).unwrap(),
+            [(0, Some(1))]
+        );
+        assert!(pairs(&[trial_with("6.12.1", no_change)], Some(&others)).is_err());
+        assert_eq!(
+            pairs(&[trial_with("6.12.1", no_change)], Some(&others[..1])).unwrap(),
+            [(0, Some(0))]
+        );
     }
 
     #[test]
     fn a_row_with_another_label_is_found_on_each_kernel_and_at_each_point_of_a_curve() {
         let points = |label: &'static str, kind: &'static str| {
-            let of = move |files: &'static str| {
+            let with_files = move |files: &'static str| {
                 move |plan: &mut Plan| {
                     plan.label = label.into();
                     plan.filesystem.as_mut().unwrap().kind = kind.into();
                     plan.workload.params.insert("files".into(), files.into());
                 }
             };
-            let on = |kernel: &'static str| [with(kernel, of("100")), with(kernel, of("200"))];
-            [on("6.1.0"), on("6.12.1")].concat()
+            let on_kernel = |kernel: &'static str| {
+                [trial_with(kernel, with_files("100")), trial_with(kernel, with_files("200"))]
+            };
+            [on_kernel("6.1.0"), on_kernel("6.12.1")].concat()
         };
         let mut others = points("ext4", "ext4");
         others.reverse();

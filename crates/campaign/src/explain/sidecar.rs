@@ -17,7 +17,7 @@ use crate::{Failure, ShareFile, results};
 pub struct Sidecar {
     folder: PathBuf,
     /// True once an explanation is stored.
-    any: bool,
+    has_stored: bool,
 }
 
 impl Sidecar {
@@ -33,7 +33,7 @@ impl Sidecar {
         };
         let (_, torn) = read_why(&folder)?;
         torn.iter().for_each(|torn| say(&format!("fsdyno: {torn}")));
-        Ok(Some(Sidecar { folder, any: false }))
+        Ok(Some(Sidecar { folder, has_stored: false }))
     }
 
     /// Stores an explanation, replacing an older one of the same trial. An unwritable folder is not an error, because
@@ -44,7 +44,7 @@ impl Sidecar {
         all.retain(|old| !explanation.replaces(old));
         all.push(explanation);
         match write(&self.folder, &all) {
-            Ok(()) => self.any = true,
+            Ok(()) => self.has_stored = true,
             Err(error) => say(&format!(
                 "fsdyno: explanation not stored: failed to write '{}': {error}",
                 self.folder.join(FILE).display()
@@ -54,15 +54,16 @@ impl Sidecar {
     }
 
     /// Rewrites the result's report if an explanation was stored, and reports the baseline of its ratios.
-    pub fn page(&self, result: &Path, basis: Basis<'_>) -> Result<(), Failure> {
-        if !self.any {
+    pub fn rewrite_report(&self, result: &Path, basis: Basis<'_>) -> Result<(), Failure> {
+        if !self.has_stored {
             return Ok(());
         }
         let loaded = fsdyno_report::load([result])?;
         let mut trials = loaded.trials;
         crate::drop_superseded(&mut trials, &loaded.ends);
         results::in_order(&mut trials);
-        let baseline = basis.baseline.map(String::from).or_else(|| of_shard(&self.folder, &trials));
+        let baseline =
+            basis.baseline.map(String::from).or_else(|| shard_baseline(&self.folder, &trials));
         let basis = Basis { baseline: baseline.as_deref(), ..basis };
         let page = results::write_page(&self.folder, &trials, basis)?;
         let baseline =
@@ -81,7 +82,7 @@ fn folder_of(result: &Path) -> Option<PathBuf> {
 }
 
 /// Returns the baseline of the command that ran a shard of the trials, if it is one of their labels.
-fn of_shard(folder: &Path, trials: &[Trial]) -> Option<String> {
+fn shard_baseline(folder: &Path, trials: &[Trial]) -> Option<String> {
     let label = ShareFile::read(folder).ok().flatten()?.baseline?;
     trials.iter().any(|trial| trial.plan.label == label).then_some(label)
 }

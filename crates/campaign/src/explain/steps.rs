@@ -11,7 +11,7 @@ use fsdyno_why::Explained;
 use fsdyno_why::functions::source;
 
 use super::Explainer;
-use super::select::irreproducible;
+use super::select::why_irreproducible;
 use crate::failure::Failure;
 use crate::notes::say;
 
@@ -45,33 +45,33 @@ pub fn steps(
         return Ok(());
     }
     let trials = || rows.iter().flat_map(|(_, sides)| *sides);
-    if let Some(reason) = trials().find_map(irreproducible) {
+    if let Some(reason) = trials().find_map(why_irreproducible) {
         return Err(Failure::invalid_use(format!("steps cannot be explained: {reason}")));
     }
     let explainer = Explainer::new(trials(), &[], stop)?;
     let mut known: BTreeMap<String, Explained> = BTreeMap::new();
     for (row, sides) in rows {
-        let mut of = |trial: &Trial| -> Result<Explained, Failure> {
+        let mut explain_once = |trial: &Trial| -> Result<Explained, Failure> {
             let id = format!("{:?}", trial.identity());
             if !known.contains_key(&id) {
                 known.insert(id.clone(), explainer.explain(trial)?);
             }
             Ok(known.get(&id).cloned().unwrap_or_default())
         };
-        let [base, new] = [of(sides[0])?, of(sides[1])?];
+        let [base, new] = [explain_once(sides[0])?, explain_once(sides[1])?];
         row.explained =
-            explained(&row.phase, &base, &new).map(|step| drop_opposed_source(step, row));
+            explain_step(&row.phase, &base, &new).map(|step| drop_opposed_source(step, row));
     }
     Ok(())
 }
 
 /// Returns the instructions of a phase on both sides; `None` if they were not counted.
-fn explained(name: &str, base: &Explained, new: &Explained) -> Option<ExplainedStep> {
+fn explain_step(name: &str, base: &Explained, new: &Explained) -> Option<ExplainedStep> {
     let [old, now] = [base, new].map(|it| it.phases.iter().find(|phase| phase.name == name));
     let (old, now) = (old?, now?);
     let (before, after) = (old.instructions_per_op()?, now.instructions_per_op()?);
-    let more = after - before;
-    let source = source(now, old, more).filter(|_| more.abs() >= MIN_DIFFERENCE);
+    let increase = after - before;
+    let source = source(now, old, increase).filter(|_| increase.abs() >= MIN_DIFFERENCE);
     Some(ExplainedStep { seed: base.seed, base: before, new: after, source })
 }
 
@@ -90,7 +90,7 @@ mod tests {
     use super::*;
 
     /// Creates an explanation of a phase of 10 ops, with one function below the entry.
-    fn of(own: u64) -> Explained {
+    fn with_instructions(own: u64) -> Explained {
         let leaf = |own, below| Frame { own, calls: 1, charged: 0, layer: "files".into(), below };
         let below = [("do_unlinkat".to_string(), leaf(own, BTreeMap::new()))];
         let mut phase = Phase { name: "delete".into(), ops: 10, ..Phase::default() };
@@ -100,11 +100,20 @@ mod tests {
 
     #[test]
     fn the_source_is_the_function_that_has_the_difference() {
-        let step = explained("delete", &of(1000), &of(1300)).unwrap();
+        let step =
+            explain_step("delete", &with_instructions(1000), &with_instructions(1300)).unwrap();
         assert_eq!((step.seed, step.base, step.new), (3, 100.0, 130.0));
         let source = step.source.unwrap();
         assert_eq!((source.function.as_str(), source.delta), ("do_unlinkat", 30.0));
-        assert_eq!(explained("delete", &of(1000), &of(1001)).unwrap().source, None);
-        assert_eq!(explained("create", &of(1000), &of(1300)), None);
+        assert_eq!(
+            explain_step("delete", &with_instructions(1000), &with_instructions(1001))
+                .unwrap()
+                .source,
+            None
+        );
+        assert_eq!(
+            explain_step("create", &with_instructions(1000), &with_instructions(1300)),
+            None
+        );
     }
 }

@@ -49,7 +49,7 @@ fn every_combination_becomes_a_cell_with_a_unique_hash() {
 }
 
 #[test]
-fn a_curve_is_a_cell_for_each_of_its_points() {
+fn a_curve_becomes_a_cell_for_each_of_its_points() {
     let curve = |parameters: &[&str]| {
         let parameters = parameters.iter().map(ToString::to_string).collect();
         matrix(
@@ -95,9 +95,9 @@ fn a_file_system_in_memory_has_no_disk_and_one_row_for_several_disks() {
     let size = Some(Bytes(64 << 20));
     assert_eq!(cells[1].plan.medium, MediumPlan::Memory { size });
     assert_eq!(cells[1].plan.medium.disks(), 0);
-    let of = |at: usize| cells[at].plan.filesystem.clone().unwrap();
-    assert_eq!(of(1).mount_options, "size=67108864");
-    assert_eq!(of(2).below.unwrap().mount_options, "size=67108864");
+    let filesystem = |index: usize| cells[index].plan.filesystem.clone().unwrap();
+    assert_eq!(filesystem(1).mount_options, "size=67108864");
+    assert_eq!(filesystem(2).below.unwrap().mount_options, "size=67108864");
     let cells = matrix(&small(&["tmpfs @ size=1m"]), &place).unwrap();
     assert_eq!(cells[0].plan.filesystem.as_ref().unwrap().mount_options, "size=1m");
 }
@@ -127,7 +127,7 @@ fn two_kernels_make_rows_with_the_same_labels() {
 }
 
 #[test]
-fn an_age_is_a_row_next_to_the_fresh_one_and_leaves_less_space() {
+fn an_age_adds_a_row_next_to_the_fresh_one_and_leaves_less_space() {
     let aged = |ages: &[&str], lab: LabPlace| {
         let age = |text: &&str| match *text {
             "none" => None,
@@ -178,7 +178,7 @@ fn one_kernel_twice_is_refused_and_two_builds_of_a_release_are_two_rows() {
     let kernels = vec!["6.1.0".into(); 2];
     let text = refusal(&request(&["dirops"], &["ext4"]), LabPlace { kernels, ..lab() });
     assert!(text.contains("6.1.0 twice"), "{text}");
-    let build = |of: &str| KernelPlan { release: "6.13.0".into(), request: Some(of.into()) };
+    let build = |file: &str| KernelPlan { release: "6.13.0".into(), request: Some(file.into()) };
     let kernels = vec![build("old"), build("new")];
     let matrix_request = request(&["dirops"], &["ext4", "reiserfs"]);
     let cells = matrix(&matrix_request, &Place::Lab(LabPlace { kernels, ..lab() })).unwrap();
@@ -230,7 +230,7 @@ fn threads_need_workloads_that_can_share_a_phase() {
 }
 
 #[test]
-fn io_uring_is_for_the_host_and_null_for_both() {
+fn io_uring_runs_only_on_the_host_and_null_also_in_the_lab() {
     let issued = |threads, issuer: &str| MatrixRequest {
         threads,
         issuer: issuer.parse().unwrap(),
@@ -256,7 +256,7 @@ fn one_label_for_two_rows_is_refused() {
 }
 
 #[test]
-fn a_directory_takes_no_file_system() {
+fn a_directory_accepts_no_file_system() {
     let place =
         Place::Directory { path: "/tmp".into(), label: "tmpfs".into(), max_name_length: Some(40) };
     let parameters = vec!["prefix=aaaaaaaaaabbbbbbbbbbccccccccccdddddddddd".to_string()];
@@ -307,8 +307,8 @@ fn impossible_sizes_are_refused() {
 #[test]
 fn a_sysctl_that_could_leave_proc_sys_is_refused() {
     let read = |text: &str, period: Option<&str>| super::sysctls(&[text.to_string()], period);
-    for bad in ["vm.dirty_ratio", "../../etc/passwd=x", "vm..x=1", "=1", "a b.c=1"] {
-        assert!(read(bad, None).is_err(), "{bad}");
+    for invalid in ["vm.dirty_ratio", "../../etc/passwd=x", "vm..x=1", "=1", "a b.c=1"] {
+        assert!(read(invalid, None).is_err(), "{invalid}");
     }
     assert_eq!(read("vm.dirty_ratio=10", None).unwrap()["vm.dirty_ratio"], "10");
     let of_period = read("vm.dirty_ratio=11", Some("2004")).unwrap();
@@ -325,12 +325,12 @@ fn explicit_options_override_a_period_and_unknown_file_systems_are_refused() {
         matrix(&MatrixRequest { periods, ..request(&["dirops"], filesystems) }, &Place::Lab(lab()))
     };
     let cells = of_period("2004", &["ext3 -T news @ noatime", "xfs"]).unwrap();
-    let plan = |at: usize| cells[at].plan.filesystem.as_ref().unwrap();
+    let plan = |index: usize| cells[index].plan.filesystem.as_ref().unwrap();
     assert_eq!(plan(0).period.as_deref(), Some("2004"));
     assert_eq!(plan(0).mount_options, "barrier=0,noatime");
     assert!(plan(1).mkfs.join(" ").contains("size=16m"), "a log for 32 GiB");
-    let cache = |at: usize| {
-        let spec = &cells[at].plan.medium.disk().unwrap().spec;
+    let cache = |index: usize| {
+        let spec = &cells[index].plan.medium.disk().unwrap().spec;
         spec["queue"]["write_cache"].as_str().unwrap().to_string()
     };
     assert_eq!((cache(0), cache(1)), ("write back".into(), "write through".into()));
@@ -342,7 +342,7 @@ fn explicit_options_override_a_period_and_unknown_file_systems_are_refused() {
 }
 
 #[test]
-fn several_periods_are_rows_of_one_table_and_the_present_may_be_one() {
+fn several_periods_are_rows_of_one_table_and_the_present_may_be_one_of_them() {
     let periods = vec![None, Some("2004".to_string()), Some("2008".to_string())];
     let matrix_request = MatrixRequest { periods, ..request(&["dirops"], &["ext3", "xfs"]) };
     let cells = matrix(&matrix_request, &Place::Lab(lab())).unwrap();

@@ -97,13 +97,13 @@ pub enum MergeError {
     /// A different log already has the name of a trial's log.
     #[error(
         "'{}' exists and differs from the log '{}'; name a new folder for the merged trials",
-        .existing.display(), .of.display()
+        .existing.display(), .log.display()
     )]
     OtherLog {
         /// The existing file.
         existing: PathBuf,
         /// The trial's log.
-        of: PathBuf,
+        log: PathBuf,
     },
     /// A log cannot be read or written.
     #[error("failed to {what} '{}': {source}", .path.display())]

@@ -38,9 +38,9 @@ pub fn plan(trial: &mut Trial, from: &Path, out: &Path) -> Result<Option<LogCopy
         return Ok(Some(LogCopy { from, to }));
     }
     let failed = |source| MergeError::Log { what: "read", path: to.clone(), source };
-    match same(&from, &to).map_err(failed)? {
+    match have_equal_contents(&from, &to).map_err(failed)? {
         true => Ok(None),
-        false => Err(MergeError::OtherLog { existing: to, of: from }),
+        false => Err(MergeError::OtherLog { existing: to, log: from }),
     }
 }
 
@@ -60,7 +60,7 @@ impl LogCopy {
     }
 }
 
-fn same(a: &Path, b: &Path) -> io::Result<bool> {
+fn have_equal_contents(a: &Path, b: &Path) -> io::Result<bool> {
     let (a, b) = (bounded::open(a)?, bounded::open(b)?);
     if a.metadata()?.len() != b.metadata()?.len() {
         return Ok(false);

@@ -119,17 +119,17 @@ fn combine(
     let commands = sources.iter().map(|source| &source.share.command);
     merged_share.command = commands.min().cloned().unwrap_or_default();
 
-    let (known, over_time) = (by_trial(&sources), over_time(&sources));
-    let (mut trials, mut lacking, mut twice) = (Vec::new(), Vec::new(), 0);
+    let (by_trial, over_time) = (by_trial(&sources), over_time(&sources));
+    let (mut trials, mut missing_indices, mut twice) = (Vec::new(), Vec::new(), 0);
     let (mut copies, mut series) = (Vec::new(), Vec::new());
-    for (place, planned) in merged_share.trials.iter().enumerate() {
-        let candidates = known.get(planned).map(Vec::as_slice).unwrap_or_default();
+    for (index, planned) in merged_share.trials.iter().enumerate() {
+        let candidates = by_trial.get(planned).map(Vec::as_slice).unwrap_or_default();
         match choose(candidates)? {
             Some(trial) => {
-                let good = |(folder, trial): &&(&Path, &Trial)| {
+                let successful = |(folder, trial): &&(&Path, &Trial)| {
                     trial.outcome == Outcome::Ok && *folder != store.folder()
                 };
-                twice += candidates.iter().filter(good).count().saturating_sub(1);
+                twice += candidates.iter().filter(successful).count().saturating_sub(1);
                 let mut merged = trial.clone();
                 // The row in the table of the whole command.
                 merged.row = u32::try_from(planned.cell).ok();
@@ -140,11 +140,11 @@ fn combine(
                 series.extend(series_of(trial, &over_time)?.cloned());
                 trials.push(merged);
             }
-            None => lacking.push(place),
+            None => missing_indices.push(index),
         }
     }
-    let missing = missing(&lacking, &sources, merged_share.trials.len());
-    if !lacking.is_empty() && !partial {
+    let missing = format_missing(&missing_indices, &sources, merged_share.trials.len());
+    if !missing_indices.is_empty() && !partial {
         return Err(MergeError::Missing(missing));
     }
     // The logs are copied before the records that refer to them are written.
@@ -157,20 +157,20 @@ fn combine(
 }
 
 fn check_same_command(a: &Source, b: &Source) -> Result<(), MergeError> {
-    let (ours, theirs) = (&a.share, &b.share);
-    let what = if ours.trials.len() != theirs.trials.len() {
+    let (first, second) = (&a.share, &b.share);
+    let what = if first.trials.len() != second.trials.len() {
         format!(
             "one has {}, the other {}",
-            counted(ours.trials.len(), "trial"),
-            theirs.trials.len()
+            counted(first.trials.len(), "trial"),
+            second.trials.len()
         )
     } else if let Some(index) =
-        (0..ours.trials.len()).find(|index| ours.trials[*index] != theirs.trials[*index])
+        (0..first.trials.len()).find(|index| first.trials[*index] != second.trials[*index])
     {
         let name = |planned: &Planned| format!("{} of '{}'", planned.trial_id, planned.label);
-        let [one, other] = [name(&ours.trials[index]), name(&theirs.trials[index])];
+        let [one, other] = [name(&first.trials[index]), name(&second.trials[index])];
         format!("trial {} is {one} in one and {other} in the other", index + 1)
-    } else if ours.baseline != theirs.baseline {
+    } else if first.baseline != second.baseline {
         "they differ in --baseline".to_string()
     } else {
         return Ok(());
@@ -179,7 +179,7 @@ fn check_same_command(a: &Source, b: &Source) -> Result<(), MergeError> {
         first: a.folder.clone(),
         second: b.folder.clone(),
         what,
-        commands: format!("the first is of: {}; the second: {}", ours.command, theirs.command),
+        commands: format!("the first is of: {}; the second: {}", first.command, second.command),
     })
 }
 
@@ -187,10 +187,10 @@ fn check_planned(source: &Source) -> Result<(), MergeError> {
     let mut planned: Vec<(&str, &str)> =
         source.share.trials.iter().map(|one| (one.trial_id.as_str(), one.label.as_str())).collect();
     planned.sort_unstable();
-    let known = |trial: &&Trial| {
+    let is_planned = |trial: &&Trial| {
         planned.binary_search(&(trial.trial_id.as_str(), trial.plan.label.as_str())).is_ok()
     };
-    match source.trials.iter().find(|trial| !known(trial)) {
+    match source.trials.iter().find(|trial| !is_planned(trial)) {
         None => Ok(()),
         Some(trial) => Err(MergeError::Unplanned {
             folder: source.folder.clone(),
@@ -214,9 +214,9 @@ fn check_same_place(sources: &[Source]) -> Result<(), MergeError> {
             }
             // One trial of each plan represents all later ones.
             let is_same =
-                |known: &Trial| known.plan.hash == trial.plan.hash && known.lab_id == trial.lab_id;
+                |other: &Trial| other.plan.hash == trial.plan.hash && other.lab_id == trial.lab_id;
             if trial.outcome != Outcome::Skipped
-                && !distinct.iter().any(|(_, known)| is_same(known))
+                && !distinct.iter().any(|(_, other)| is_same(other))
             {
                 distinct.push((source, trial));
             }
@@ -244,8 +244,8 @@ fn place_difference(a: &Trial, b: &Trial) -> Option<String> {
         facts.insert("version of fsdyno".into(), trial.version.clone());
         facts
     };
-    let (ours, theirs) = (facts(a), facts(b));
-    let mut pairs = ours.iter().filter_map(|(what, one)| Some((what, one, theirs.get(what)?)));
+    let (first, second) = (facts(a), facts(b));
+    let mut pairs = first.iter().filter_map(|(what, one)| Some((what, one, second.get(what)?)));
     let (what, one, other) = pairs.find(|(_, one, other)| one != other)?;
     Some(format!("the {what} is '{one}' and '{other}'"))
 }
@@ -258,28 +258,28 @@ fn by_trial(sources: &[Source]) -> BTreeMap<Planned, Candidates<'_>> {
     for one in sources.first().map(|source| source.share.trials.as_slice()).unwrap_or_default() {
         planned.entry((&one.trial_id, &one.label)).or_default().push(one);
     }
-    let mut known: BTreeMap<Planned, Candidates<'_>> = BTreeMap::new();
+    let mut by_trial: BTreeMap<Planned, Candidates<'_>> = BTreeMap::new();
     for source in sources {
         for trial in &source.trials {
             let slots = planned.get(&(trial.trial_id.as_str(), trial.plan.label.as_str()));
             for one in slots.into_iter().flatten() {
-                known.entry((*one).clone()).or_default().push((&source.folder, trial));
+                by_trial.entry((*one).clone()).or_default().push((&source.folder, trial));
             }
         }
     }
-    known
+    by_trial
 }
 
 /// Returns the trial to keep: a successful one, otherwise the last one in the first folder that has any.
 fn choose<'a>(candidates: &[(&Path, &'a Trial)]) -> Result<Option<&'a Trial>, MergeError> {
-    let good: Vec<&(&Path, &Trial)> =
+    let successful: Vec<&(&Path, &Trial)> =
         candidates.iter().filter(|(_, trial)| trial.outcome == Outcome::Ok).collect();
-    let Some((first, trial)) = good.first() else {
+    let Some((first, trial)) = successful.first() else {
         let Some((folder, _)) = candidates.first() else { return Ok(None) };
         let mut of_first = candidates.iter().filter(|(other, _)| other == folder);
         return Ok(of_first.next_back().map(|(_, trial)| *trial));
     };
-    for (second, other) in &good[1..] {
+    for (second, other) in &successful[1..] {
         let Some(what) = first_difference(trial, other) else { continue };
         let (first, second) = (first.to_path_buf(), second.to_path_buf());
         let label = &trial.plan.label;
@@ -299,19 +299,22 @@ type OverTime<'a> = BTreeMap<(&'a str, &'a str), Vec<(&'a Path, &'a Series)>>;
 
 /// Returns the time series of all folders, grouped by trial.
 fn over_time(sources: &[Source]) -> OverTime<'_> {
-    let mut known: OverTime<'_> = BTreeMap::new();
+    let mut over_time: OverTime<'_> = BTreeMap::new();
     for source in sources {
         for series in &source.series {
-            let of_trial = known.entry((&series.trial_id, &series.label)).or_default();
-            of_trial.push((&source.folder, series));
+            let trial_series = over_time.entry((&series.trial_id, &series.label)).or_default();
+            trial_series.push((&source.folder, series));
         }
     }
-    known
+    over_time
 }
 
 /// Returns the series of one trial. In a lab, they are the same wherever the trial ran.
-fn series_of<'a>(trial: &Trial, known: &OverTime<'a>) -> Result<Option<&'a Series>, MergeError> {
-    let candidates = known.get(&(trial.trial_id.as_str(), trial.plan.label.as_str()));
+fn series_of<'a>(
+    trial: &Trial,
+    over_time: &OverTime<'a>,
+) -> Result<Option<&'a Series>, MergeError> {
+    let candidates = over_time.get(&(trial.trial_id.as_str(), trial.plan.label.as_str()));
     let mut all =
         candidates.into_iter().flatten().filter(|(_, series)| series_file::belongs(series, trial));
     let Some((first, series)) = all.next() else { return Ok(None) };
@@ -341,19 +344,22 @@ fn value_difference(a: &Value, b: &Value) -> Option<(String, String, String)> {
     if a == b {
         return None;
     }
-    let below = |name: String, one: Option<&Value>, other: Option<&Value>| {
+    let difference_in = |name: String, one: Option<&Value>, other: Option<&Value>| {
         let nothing = Value::Null;
         let found = value_difference(one.unwrap_or(&nothing), other.unwrap_or(&nothing))?;
         let dot = if found.0.is_empty() { "" } else { "." };
         Some((format!("{name}{dot}{}", found.0), found.1, found.2))
     };
     match (a, b) {
-        (Value::Object(ours), Value::Object(theirs)) => ours
+        (Value::Object(first), Value::Object(second)) => first
             .keys()
-            .chain(theirs.keys())
-            .find_map(|key| below(key.clone(), ours.get(key), theirs.get(key))),
-        (Value::Array(ours), Value::Array(theirs)) => (0..ours.len().max(theirs.len()))
-            .find_map(|index| below(index.to_string(), ours.get(index), theirs.get(index))),
+            .chain(second.keys())
+            .find_map(|key| difference_in(key.clone(), first.get(key), second.get(key))),
+        (Value::Array(first), Value::Array(second)) => {
+            (0..first.len().max(second.len())).find_map(|index| {
+                difference_in(index.to_string(), first.get(index), second.get(index))
+            })
+        }
         _ => {
             let shown = |value: &Value| value.to_string().chars().take(80).collect();
             Some((String::new(), shown(a), shown(b)))
@@ -362,20 +368,20 @@ fn value_difference(a: &Value, b: &Value) -> Option<(String, String, String)> {
 }
 
 /// Formats missing trials: `share 2/8 (3 trials), share 5/8 (1 of its 3 trials)`.
-fn missing(lacking: &[usize], sources: &[Source], trials: usize) -> String {
+fn format_missing(missing_indices: &[usize], sources: &[Source], trials: usize) -> String {
     let share_count =
         sources.iter().filter_map(|source| source.share.shard).map(|shard| shard.of).max();
     let share_count = share_count.unwrap_or(1);
     let mut shares: BTreeMap<Shard, usize> = BTreeMap::new();
-    for place in lacking {
-        *shares.entry(Shard::with(*place, share_count)).or_default() += 1;
+    for index in missing_indices {
+        *shares.entry(Shard::with(*index, share_count)).or_default() += 1;
     }
-    let all = |shard: &Shard| {
-        (0..trials).filter(|place| Shard::with(*place, share_count) == *shard).count()
+    let share_size = |shard: &Shard| {
+        (0..trials).filter(|index| Shard::with(*index, share_count) == *shard).count()
     };
-    let parts = shares.iter().map(|(shard, count)| match all(shard) {
-        all if all == *count => format!("share {shard} ({})", counted(all, "trial")),
-        all => format!("share {shard} ({count} of its {})", counted(all, "trial")),
+    let parts = shares.iter().map(|(shard, count)| match share_size(shard) {
+        size if size == *count => format!("share {shard} ({})", counted(size, "trial")),
+        size => format!("share {shard} ({count} of its {})", counted(size, "trial")),
     });
     parts.collect::<Vec<_>>().join(", ")
 }

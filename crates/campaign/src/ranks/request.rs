@@ -8,10 +8,10 @@ use fsdyno_ranks::ssh::Host;
 use fsdyno_record::Nanos;
 use fsdyno_record::plan::RanksPlan;
 
-/// The processes that a user wants, and how they share the work.
+/// The processes that a user requests, and how they share the work.
 #[derive(Clone, Debug, Default)]
 pub struct RanksOptions {
-    /// Some if a launcher started the processes; within it their number, if the launcher does not tell it.
+    /// `Some` if a launcher started the processes; the inner value is their number, for launchers that do not state it.
     pub ranks: Option<Option<u32>>,
     /// The hosts on which fsdyno starts the processes itself.
     pub hosts: Option<Vec<Host>>,

@@ -26,7 +26,7 @@ const PRINTED: usize = 6;
 /// The mark before the calls of a phase of a replay.
 const BEGINS: &[u8] = b"replay-begins";
 
-/// The mark after them.
+/// The mark after the calls of a phase of a replay.
 const ENDS: &[u8] = b"replay-ends";
 
 /// Calls in the recording of a replay that are not calls of the replayed program.
@@ -65,8 +65,8 @@ fn add(times: &mut Times, kind: CallKind, (calls, time): (u64, u64)) {
 /// # Errors
 /// A trace that cannot be read, or a replay that fails.
 pub fn calibrate(trace: &Path, directory: &Path, by_bpf: bool) -> Result<(), Failure> {
-    let (recorded, calls) = recorded(trace)?;
-    let mut replayed = replayed(trace, directory, by_bpf)?;
+    let (recorded, calls) = recorded_times(trace)?;
+    let mut replayed = replay_times(trace, directory, by_bpf)?;
     replayed.sort_unstable_by_key(total);
     let Some(median) = replayed.get(replayed.len() / 2) else {
         return Err(failed("no replay succeeded".to_string()));
@@ -109,25 +109,28 @@ fn reason(ratio: f64, calls: &Recorded) -> Option<String> {
     })
 }
 
-fn of(times: &Times, kind: &CallKind) -> (u64, u64) {
+fn calls_and_time(times: &Times, kind: &CallKind) -> (u64, u64) {
     times.get(kind).copied().unwrap_or_default()
 }
 
 /// Describes the kinds of calls whose times differ most, with the mean time of a call.
 fn differences(recorded: &Times, replayed: &Times) -> Vec<String> {
     let mut kinds = Vec::from_iter(recorded.keys());
-    kinds
-        .sort_by_key(|kind| std::cmp::Reverse(of(recorded, kind).1.abs_diff(of(replayed, kind).1)));
+    kinds.sort_by_key(|kind| {
+        std::cmp::Reverse(
+            calls_and_time(recorded, kind).1.abs_diff(calls_and_time(replayed, kind).1),
+        )
+    });
     let text = |kind| {
         let mean = |(calls, time): (u64, u64)| Nanos(time / calls.max(1));
-        let (before, after) = (of(recorded, kind), of(replayed, kind));
+        let (before, after) = (calls_and_time(recorded, kind), calls_and_time(replayed, kind));
         format!("{} {} {} replayed, {} recorded", before.0, kind.name(), mean(after), mean(before))
     };
     kinds.into_iter().take(PRINTED).map(text).collect()
 }
 
 /// Returns the times of those calls in a recording that a replay makes, and the recording's other facts about them.
-fn recorded(trace: &Path) -> Result<(Times, Recorded), Failure> {
+fn recorded_times(trace: &Path) -> Result<(Times, Recorded), Failure> {
     let mut file =
         File::open(trace).map_err(|error| Failure::io("read the trace", trace, &error))?;
     let out = tempfile::tempfile();
@@ -179,7 +182,7 @@ fn failed(message: String) -> Failure {
 }
 
 /// Replays a trace, and returns the times of the calls of each replay.
-fn replayed(trace: &Path, directory: &Path, by_bpf: bool) -> Result<Vec<Times>, Failure> {
+fn replay_times(trace: &Path, directory: &Path, by_bpf: bool) -> Result<Vec<Times>, Failure> {
     let io = |what: &'static str, path: &Path| {
         let path = path.to_path_buf();
         move |error: std::io::Error| Failure::io(what, &path, &error)
@@ -188,11 +191,11 @@ fn replayed(trace: &Path, directory: &Path, by_bpf: bool) -> Result<Vec<Times>, 
     let program = std::env::current_exe().map_err(io("find", Path::new("fsdyno")))?;
     let mut set = std::ffi::OsString::from("trace=");
     set.push(std::path::absolute(trace).map_err(io("name the trace", trace))?);
-    let timed = results.path().join("replays.trace");
+    let recording = results.path().join("replays.trace");
     let mut command = Command::new(&program);
     if by_bpf {
         command.args(["--quiet", "record", "--how", "bpf", "--tree"]).arg(directory);
-        command.arg("-o").arg(&timed).arg("--").arg(&program);
+        command.arg("-o").arg(&recording).arg("--").arg(&program);
     }
     command
         .args(["--quiet", "run", "replay", "--set", "cache=warm", "--format", "json"])
@@ -202,15 +205,15 @@ fn replayed(trace: &Path, directory: &Path, by_bpf: bool) -> Result<Vec<Times>, 
         .arg(directory)
         .arg("--out")
         .arg(results.path().join("results"));
-    let ran = command.stdin(Stdio::null()).stderr(Stdio::inherit()).output();
-    let ran = ran.map_err(io("start", Path::new("fsdyno")))?;
-    if !ran.status.success() {
+    let output = command.stdin(Stdio::null()).stderr(Stdio::inherit()).output();
+    let output = output.map_err(io("start", Path::new("fsdyno")))?;
+    if !output.status.success() {
         return Err(failed(format!("the replay in '{}' failed", directory.display())));
     }
-    let trials: Vec<Trial> = serde_json::from_slice(&ran.stdout)
+    let trials: Vec<Trial> = serde_json::from_slice(&output.stdout)
         .map_err(|error| failed(format!("the result of the replay cannot be read: {error}")))?;
     match by_bpf {
-        true => timed_by_bpf(&timed, trials.len()),
+        true => timed_by_bpf(&recording, trials.len()),
         false => Ok(trials.iter().map(timed_by_itself).collect()),
     }
 }

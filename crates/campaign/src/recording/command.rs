@@ -25,7 +25,7 @@ const TRACE: &str = "command.trace";
 const LINES: &str = "command.txt";
 
 /// The settings of the workload `command` that `replay` does not have.
-struct Lines {
+struct CommandLines {
     setup: Option<String>,
     command: String,
 }
@@ -77,7 +77,7 @@ pub fn record_for_replay(
 }
 
 /// Removes the command lines from the settings; the remaining settings are for the replay.
-fn lines(spec: &mut RunSpec) -> Result<Lines, Failure> {
+fn lines(spec: &mut RunSpec) -> Result<CommandLines, Failure> {
     let (mut command, mut setup, mut rest) = (None, None, Vec::new());
     for set in std::mem::take(&mut spec.parameters) {
         let bare = set.strip_prefix("command.").unwrap_or(&set);
@@ -107,10 +107,10 @@ fn lines(spec: &mut RunSpec) -> Result<Lines, Failure> {
     let built = command::KIND.build(&params, &setting)?;
     let shell = built.command().cloned();
     let shell = shell.ok_or_else(|| Failure::invalid_use("workload 'command' needs a command"))?;
-    Ok(Lines { setup: shell.setup, command: shell.command })
+    Ok(CommandLines { setup: shell.setup, command: shell.command })
 }
 
-fn record(lines: &Lines, folder: &Path, trace: &Path) -> Result<(), Failure> {
+fn record(lines: &CommandLines, folder: &Path, trace: &Path) -> Result<(), Failure> {
     let io = |what: &'static str, path: &Path| {
         let path = path.to_path_buf();
         move |error: std::io::Error| Failure::io(what, &path, &error)
@@ -144,8 +144,8 @@ fn record(lines: &Lines, folder: &Path, trace: &Path) -> Result<(), Failure> {
     let program = std::env::current_exe().map_err(io("find", Path::new("fsdyno")))?;
     let mut recorder = Command::new(program);
     recorder.args(["--quiet", "record", "-o"]).arg(absolute).args(["--", "/bin/sh", "-c"]);
-    let ran = run("command", recorder.arg(&lines.command).current_dir(work.path()));
-    if let Err(failure) = ran {
+    let recorded = run("command", recorder.arg(&lines.command).current_dir(work.path()));
+    if let Err(failure) = recorded {
         let _ = fs::remove_file(&part);
         // Removes the folder only if it is empty.
         let _ = fs::remove_dir(folder);
@@ -170,11 +170,11 @@ fn create_trials_file(folder: &Path) -> Result<(), Failure> {
 
 /// Runs a command to completion; its output goes to stderr, as this program's notes do.
 fn run(what: &str, command: &mut Command) -> Result<(), Failure> {
-    let ran = command.stdin(Stdio::null()).stdout(Stdio::from(std::io::stderr())).status();
-    let ran = ran
+    let status = command.stdin(Stdio::null()).stdout(Stdio::from(std::io::stderr())).status();
+    let status = status
         .map_err(|error| Failure::invalid_use(format!("the {what} cannot be started: {error}")))?;
-    if ran.success() {
+    if status.success() {
         return Ok(());
     }
-    Err(Failure { exit: Exit::TrialFailed, message: format!("the {what} failed: {ran}") })
+    Err(Failure { exit: Exit::TrialFailed, message: format!("the {what} failed: {status}") })
 }

@@ -22,12 +22,12 @@ pub use record::{RecordRequest, mark, record};
 /// # Errors
 /// The program was not found.
 fn check_program(program: &str) -> Result<(), Failure> {
-    let exists = |file: &Path| rustix::fs::access(file, rustix::fs::Access::EXEC_OK).is_ok();
+    let is_executable = |file: &Path| rustix::fs::access(file, rustix::fs::Access::EXEC_OK).is_ok();
     let found = if program.contains('/') {
-        exists(Path::new(program))
+        is_executable(Path::new(program))
     } else {
         let path = std::env::var_os("PATH").unwrap_or_default();
-        std::env::split_paths(&path).any(|folder| exists(&folder.join(program)))
+        std::env::split_paths(&path).any(|folder| is_executable(&folder.join(program)))
     };
     if found {
         return Ok(());

@@ -78,7 +78,7 @@ fn block_size(text: &str, spec: &Spec) -> Result<u32, MatrixError> {
     let size = match args.as_slice() {
         [] => return Ok(BLOCK_SIZES[0]),
         ["-b", size] => *size,
-        [word] if word.starts_with("-b") => &word[2..],
+        [arg] if arg.starts_with("-b") => &arg[2..],
         _ => {
             return invalid(format!(
                 "'{}' is not valid; the model accepts -b SIZE only",

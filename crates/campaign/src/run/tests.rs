@@ -1,4 +1,4 @@
-//! Runs through mock venues.
+//! Tests of runs through mock venues.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,9 +15,9 @@ use crate::DEFAULT_DEADLINE;
 use crate::schedule::schedule;
 
 /// A venue that answers at once with the result of its function.
-struct Fake<F>(F);
+struct FakeVenue<F>(F);
 
-impl<F: Fn(&Job) -> Result<AgentReport, VenueError> + Sync> Venue for Fake<F> {
+impl<F: Fn(&Job) -> Result<AgentReport, VenueError> + Sync> Venue for FakeVenue<F> {
     fn identity(&self, _plan: &Plan) -> Result<Option<Identity>, VenueError> {
         let components = [("agent".to_string(), "here".to_string())].into();
         Ok(Some(Identity { lab_id: "here".into(), components }))
@@ -79,7 +79,7 @@ fn cells() -> Vec<Cell> {
         .into()
 }
 
-fn good(_: &Job) -> Result<AgentReport, VenueError> {
+fn succeed(_: &Job) -> Result<AgentReport, VenueError> {
     Ok(AgentReport { outcome: Outcome::Ok, ..AgentReport::default() })
 }
 
@@ -109,11 +109,14 @@ fn every_record_names_the_build_whatever_its_outcome() {
     cells[1].skip = Some("Linux 6.13 no longer has it".into());
     let (stop, build) = (AtomicBool::new(false), Build { commit: "7d48d33".into(), dirty: true });
     let runner = Runner { build: Some(&build), ..runner(1, &stop) };
-    run(&schedule(2, 1, 1), &cells, &Fake(good), &mut store, &runner).unwrap();
+    run(&schedule(2, 1, 1), &cells, &FakeVenue(succeed), &mut store, &runner).unwrap();
     let stored = Store::read_trials(folder.path()).unwrap();
-    let named = |trial: &Trial| (trial.outcome, trial.program());
-    let found: BTreeSet<(bool, String)> =
-        stored.iter().map(named).map(|(outcome, it)| (outcome == Outcome::Ok, it)).collect();
+    let outcome_and_program = |trial: &Trial| (trial.outcome, trial.program());
+    let found: BTreeSet<(bool, String)> = stored
+        .iter()
+        .map(outcome_and_program)
+        .map(|(outcome, it)| (outcome == Outcome::Ok, it))
+        .collect();
     let program = format!("{} (7d48d33, dirty)", env!("CARGO_PKG_VERSION"));
     assert_eq!(found, BTreeSet::from([(true, program.clone()), (false, program)]));
 }
@@ -122,9 +125,9 @@ fn every_record_names_the_build_whatever_its_outcome() {
 fn every_trial_is_stored_and_a_second_run_has_nothing_to_do() {
     let folder = tempfile::tempdir().unwrap();
     let mut store = Store::open(folder.path()).unwrap();
-    let summary = run_all(&Fake(good), &mut store, false).unwrap();
+    let summary = run_all(&FakeVenue(succeed), &mut store, false).unwrap();
     assert_eq!(summary, Summary { ok: 6, ..Summary::default() });
-    let summary = run_all(&Fake(good), &mut store, false).unwrap();
+    let summary = run_all(&FakeVenue(succeed), &mut store, false).unwrap();
     assert_eq!(summary, Summary { already_stored: 6, ..Summary::default() });
     assert_eq!(store.trials().len(), 6);
 }
@@ -133,20 +136,20 @@ fn every_trial_is_stored_and_a_second_run_has_nothing_to_do() {
 fn a_failed_trial_is_recorded_with_the_reason_and_run_again() {
     let folder = tempfile::tempdir().unwrap();
     let mut store = Store::open(folder.path()).unwrap();
-    let bad = |_: &Job| Err(VenueError::Failed("killed by signal 9".into()));
-    assert_eq!(run_all(&Fake(bad), &mut store, false).unwrap().failed, 6);
+    let fail = |_: &Job| Err(VenueError::Failed("killed by signal 9".into()));
+    assert_eq!(run_all(&FakeVenue(fail), &mut store, false).unwrap().failed, 6);
     assert_eq!(store.trials()[0].reason.as_deref(), Some("killed by signal 9"));
-    assert_eq!(run_all(&Fake(good), &mut store, false).unwrap().ok, 6);
+    assert_eq!(run_all(&FakeVenue(succeed), &mut store, false).unwrap().ok, 6);
     let current = crate::without_superseded(store.trials());
-    assert!(current.iter().all(|trial| trial.outcome == Outcome::Ok), "a failure stayed");
+    assert!(current.iter().all(|trial| trial.outcome == Outcome::Ok), "a failure remains");
 }
 
 #[test]
 fn a_failure_records_the_identity_of_its_lab() {
     let folder = tempfile::tempdir().unwrap();
     let mut store = Store::open(folder.path()).unwrap();
-    let bad = |_: &Job| Err(VenueError::Failed("x".into()));
-    run_all(&Fake(bad), &mut store, false).unwrap();
+    let fail = |_: &Job| Err(VenueError::Failed("x".into()));
+    run_all(&FakeVenue(fail), &mut store, false).unwrap();
     assert!(store.trials().iter().all(|trial| trial.lab_id.as_deref() == Some("here")));
 }
 
@@ -154,10 +157,10 @@ fn a_failure_records_the_identity_of_its_lab() {
 fn trials_keep_the_row_of_earlier_commands_in_their_folder() {
     let folder = tempfile::tempdir().unwrap();
     let mut store = Store::open(folder.path()).unwrap();
-    run_all(&Fake(good), &mut store, false).unwrap();
+    run_all(&FakeVenue(succeed), &mut store, false).unwrap();
     let rows = |store: &Store| {
-        let of = |trial: &Trial| (trial.plan.label.clone(), trial.row.unwrap());
-        store.trials().iter().map(of).collect::<BTreeMap<_, _>>()
+        let label_and_row = |trial: &Trial| (trial.plan.label.clone(), trial.row.unwrap());
+        store.trials().iter().map(label_and_row).collect::<BTreeMap<_, _>>()
     };
     let rows_of = |all: &[(&str, u32)]| {
         all.iter().map(|(label, row)| (label.to_string(), *row)).collect::<BTreeMap<_, _>>()
@@ -166,7 +169,7 @@ fn trials_keep_the_row_of_earlier_commands_in_their_folder() {
     // Another command in the same folder names a new row first.
     let mut cells = cells();
     cells[0].plan.label = "new".into();
-    run_cells(&cells, &Fake(good), &mut store, false).unwrap();
+    run_cells(&cells, &FakeVenue(succeed), &mut store, false).unwrap();
     assert_eq!(rows(&store), rows_of(&[("a", 0), ("b", 1), ("new", 2)]));
 }
 
@@ -174,11 +177,11 @@ fn trials_keep_the_row_of_earlier_commands_in_their_folder() {
 fn the_same_plan_under_another_label_is_another_row_and_runs() {
     let folder = tempfile::tempdir().unwrap();
     let mut store = Store::open(folder.path()).unwrap();
-    run_all(&Fake(good), &mut store, false).unwrap();
+    run_all(&FakeVenue(succeed), &mut store, false).unwrap();
     let mut cells = cells();
     cells[1] = cells[0].clone();
     cells[1].plan.label = "twin".into();
-    let summary = run_cells(&cells, &Fake(good), &mut store, false).unwrap();
+    let summary = run_cells(&cells, &FakeVenue(succeed), &mut store, false).unwrap();
     assert_eq!(summary, Summary { ok: 3, already_stored: 3, ..Summary::default() });
 }
 
@@ -188,9 +191,9 @@ fn a_cell_that_cannot_run_here_is_stored_once_with_its_reason_and_the_rest_runs(
     let mut store = Store::open(folder.path()).unwrap();
     let mut cells = cells();
     cells[1].skip = Some("Linux 6.13 no longer has it".into());
-    let summary = run_cells(&cells, &Fake(good), &mut store, false).unwrap();
+    let summary = run_cells(&cells, &FakeVenue(succeed), &mut store, false).unwrap();
     assert_eq!(summary, Summary { ok: 3, skipped: 3, ..Summary::default() });
-    let summary = run_cells(&cells, &Fake(good), &mut store, false).unwrap();
+    let summary = run_cells(&cells, &FakeVenue(succeed), &mut store, false).unwrap();
     assert_eq!(summary, Summary { already_stored: 3, skipped: 3, ..Summary::default() });
     let skipped: Vec<&Trial> =
         store.trials().iter().filter(|trial| trial.outcome == Outcome::Skipped).collect();
@@ -205,7 +208,7 @@ fn one_worker_stores_trials_and_skips_in_the_order_of_the_schedule() {
     let mut cells = cells();
     cells[1].skip = Some("Linux 6.13 no longer has it".into());
     let (order, stop) = (schedule(2, 4, 1), AtomicBool::new(false));
-    run(&order, &cells, &Fake(good), &mut store, &runner(1, &stop)).unwrap();
+    run(&order, &cells, &FakeVenue(succeed), &mut store, &runner(1, &stop)).unwrap();
     let stored: Vec<(&str, u64)> =
         store.trials().iter().map(|trial| (trial.plan.label.as_str(), trial.seed)).collect();
     let planned: Vec<(&str, u64)> =
@@ -213,10 +216,10 @@ fn one_worker_stores_trials_and_skips_in_the_order_of_the_schedule() {
     assert_eq!(stored, planned);
 }
 
-/// A directory on which another file system may be mounted.
-struct Place(&'static str);
+/// A venue whose directory has this mount, which may be another one in a later run.
+struct DirectoryVenue(&'static str);
 
-impl Venue for Place {
+impl Venue for DirectoryVenue {
     fn identity(&self, _plan: &Plan) -> Result<Option<Identity>, VenueError> {
         Ok(None)
     }
@@ -240,24 +243,25 @@ impl Venue for Place {
 fn another_file_system_on_the_same_directory_is_refused_even_with_nothing_to_do() {
     let folder = tempfile::tempdir().unwrap();
     let mut store = Store::open(folder.path()).unwrap();
-    assert_eq!(run_all(&Place("ext4 rw"), &mut store, false).unwrap().ok, 6);
-    assert_eq!(run_all(&Place("ext4 rw"), &mut store, false).unwrap().already_stored, 6);
-    let error = run_all(&Place("tmpfs rw"), &mut store, false).unwrap_err().to_string();
+    assert_eq!(run_all(&DirectoryVenue("ext4 rw"), &mut store, false).unwrap().ok, 6);
+    assert_eq!(run_all(&DirectoryVenue("ext4 rw"), &mut store, false).unwrap().already_stored, 6);
+    let error = run_all(&DirectoryVenue("tmpfs rw"), &mut store, false).unwrap_err().to_string();
     assert!(error.contains("mount 'ext4 rw'") && error.contains("'tmpfs rw' now"), "{error}");
 }
 
 #[test]
-fn host_trials_never_join_lab_trials_and_trials_of_other_requests_are_reported() {
+fn host_and_lab_trials_are_never_stored_together_and_trials_of_other_requests_are_reported() {
     let folder = tempfile::tempdir().unwrap();
     let mut store = Store::open(folder.path()).unwrap();
-    run_all(&Fake(good), &mut store, false).unwrap();
+    run_all(&FakeVenue(succeed), &mut store, false).unwrap();
     let mut cells = cells();
     for cell in &mut cells {
         cell.plan.medium = MediumPlan::Directory { path: "/srv".into() };
         cell.plan.venue = VenuePlan::Host;
         cell.plan = cell.plan.clone().with_hash();
     }
-    let error = run_cells(&cells, &Place("ext4 rw"), &mut store, false).unwrap_err().to_string();
+    let error =
+        run_cells(&cells, &DirectoryVenue("ext4 rw"), &mut store, false).unwrap_err().to_string();
     assert!(error.contains("ran in the lab, and these would run on a host"), "{error}");
     let (count, rows) = crate::compatibility::unrequested_trials(&cells, store.trials().iter());
     assert_eq!((count, rows.len()), (6, 2), "{rows:?}");
@@ -272,7 +276,7 @@ fn host_trials_never_join_lab_trials_and_trials_of_other_requests_are_reported()
 fn a_stopped_run_stores_nothing_of_its_running_trials() {
     let folder = tempfile::tempdir().unwrap();
     let mut store = Store::open(folder.path()).unwrap();
-    let summary = run_all(&Fake(good), &mut store, true).unwrap();
+    let summary = run_all(&FakeVenue(succeed), &mut store, true).unwrap();
     assert_eq!(summary, Summary { left: 6, ..Summary::default() });
     assert!(store.trials().is_empty());
 }
@@ -281,25 +285,25 @@ fn a_stopped_run_stores_nothing_of_its_running_trials() {
 fn a_missing_requirement_of_all_trials_ends_the_run_at_once() {
     let folder = tempfile::tempdir().unwrap();
     let mut store = Store::open(folder.path()).unwrap();
-    let bad = |_: &Job| Err(VenueError::Missing("no QEMU".into()));
-    assert!(matches!(run_all(&Fake(bad), &mut store, false), Err(RunError::Missing(_))));
+    let fail = |_: &Job| Err(VenueError::Missing("no QEMU".into()));
+    assert!(matches!(run_all(&FakeVenue(fail), &mut store, false), Err(RunError::Missing(_))));
     assert!(store.trials().is_empty());
 }
 
 #[test]
-fn two_labs_never_mix_in_one_folder() {
+fn trials_of_two_labs_are_never_stored_in_one_folder() {
     let folder = tempfile::tempdir().unwrap();
     let mut store = Store::open(folder.path()).unwrap();
     let one_fails = |job: &Job| {
-        if job.seed == 3 { Err(VenueError::Failed("x".into())) } else { good(job) }
+        if job.seed == 3 { Err(VenueError::Failed("x".into())) } else { succeed(job) }
     };
-    run_all(&Fake(one_fails), &mut store, false).unwrap();
+    run_all(&FakeVenue(one_fails), &mut store, false).unwrap();
     drop(store);
     let path = folder.path().join(fsdyno_record::lines::FILE);
     let text = std::fs::read_to_string(&path).unwrap();
     std::fs::write(&path, text.replace("\"here\"", "\"there\"")).unwrap();
     let mut store = Store::open(folder.path()).unwrap();
-    let error = run_all(&Fake(good), &mut store, false).unwrap_err();
+    let error = run_all(&FakeVenue(succeed), &mut store, false).unwrap_err();
     assert!(error.to_string().contains("different: agent"), "{error}");
 }
 
@@ -309,7 +313,7 @@ struct NoBoot;
 impl Venue for NoBoot {
     fn identity(&self, plan: &Plan) -> Result<Option<Identity>, VenueError> {
         assert_eq!(plan.lab().map(|lab| lab.boot), Some(BootPlan::Cold), "a snapshot was made");
-        Fake(good).identity(plan)
+        FakeVenue(succeed).identity(plan)
     }
 
     fn run(
@@ -322,10 +326,10 @@ impl Venue for NoBoot {
 }
 
 #[test]
-fn a_dry_run_boots_no_guest_and_still_finds_another_lab() {
+fn a_dry_run_boots_no_guest_and_still_detects_a_different_lab() {
     let folder = tempfile::tempdir().unwrap();
     let mut store = Store::open(folder.path()).unwrap();
-    run_all(&Fake(good), &mut store, false).unwrap();
+    run_all(&FakeVenue(succeed), &mut store, false).unwrap();
     let mut cells = cells();
     let mut stored = store.trials().to_vec();
     for plan in cells
@@ -335,9 +339,9 @@ fn a_dry_run_boots_no_guest_and_still_finds_another_lab() {
     {
         plan.lab_mut().unwrap().boot = BootPlan::Snapshot;
     }
-    may_join(&cells, &NoBoot, &[], Mode::Run).unwrap();
-    may_join(&cells, &NoBoot, &stored, Mode::Dry).unwrap();
+    check_compatible(&cells, &NoBoot, &[], Mode::Run).unwrap();
+    check_compatible(&cells, &NoBoot, &stored, Mode::Dry).unwrap();
     stored[0].lab.insert("agent".into(), "there".into());
-    let error = may_join(&cells, &NoBoot, &stored, Mode::Dry).unwrap_err();
+    let error = check_compatible(&cells, &NoBoot, &stored, Mode::Dry).unwrap_err();
     assert!(error.to_string().contains("different: agent"), "{error}");
 }

@@ -204,41 +204,41 @@ pub(crate) fn lock(file: &File, folder: &Path, name: &str) -> Result<(), StoreEr
 /// # Errors
 /// An I/O error; the old file is unchanged.
 pub(crate) fn replace_locked(path: &Path, bytes: &[u8]) -> std::io::Result<File> {
-    let mut new = None;
+    let mut new_file = None;
     file::write(path, |file| {
         // Locked before it becomes visible. Without support for locks, the old file was not locked either.
         let _ = flock(&*file, FlockOperation::NonBlockingLockExclusive);
-        new = Some(file.try_clone()?);
+        new_file = Some(file.try_clone()?);
         file.write_all(bytes)
     })?;
-    new.ok_or_else(|| std::io::Error::other("it was not written"))
+    new_file.ok_or_else(|| std::io::Error::other("it was not written"))
 }
 
 /// Returns the trials of one folder that are not superseded: a failed or skipped trial is superseded by a successful
 /// trial of the same row and seed, or by a later unsuccessful one.
 pub fn without_superseded(trials: &[Trial]) -> Vec<Trial> {
-    let counts = trials.iter().zip(are_current(trials, &[])).filter(|(_, counts)| *counts);
-    counts.map(|(trial, _)| trial.clone()).collect()
+    let current = trials.iter().zip(are_current(trials, &[])).filter(|(_, is_current)| *is_current);
+    current.map(|(trial, _)| trial.clone()).collect()
 }
 
 /// Removes superseded trials in place, without copying the list. `ends` contains the end of each result folder's
 /// trials. In the lab, a trial in one folder may supersede a failure in another. On a host, another folder is
 /// another run, perhaps on another host, and a failure is superseded only within its own folder.
 pub fn drop_superseded(trials: &mut Vec<Trial>, ends: &[usize]) {
-    let mut counts = are_current(trials, ends).into_iter();
-    trials.retain(|_| counts.next().unwrap_or(true));
+    let mut is_current = are_current(trials, ends).into_iter();
+    trials.retain(|_| is_current.next().unwrap_or(true));
 }
 
 /// Returns, for each trial, true if it is not superseded.
 fn are_current(trials: &[Trial], ends: &[usize]) -> Vec<bool> {
-    let mut places: BTreeMap<(&str, &str), Vec<usize>> = BTreeMap::new();
+    let mut indices: BTreeMap<(&str, &str), Vec<usize>> = BTreeMap::new();
     for (index, trial) in trials.iter().enumerate() {
-        places.entry((&trial.trial_id, &trial.plan.label)).or_default().push(index);
+        indices.entry((&trial.trial_id, &trial.plan.label)).or_default().push(index);
     }
     let ok = |trial: &Trial| trial.outcome == Outcome::Ok;
     let folder = |index: usize| ends.partition_point(|end| *end <= index);
-    let counts = |(index, trial): (usize, &Trial)| {
-        let place = places.get(&(trial.trial_id.as_str(), trial.plan.label.as_str()));
+    let is_current = |(index, trial): (usize, &Trial)| {
+        let same_trial = indices.get(&(trial.trial_id.as_str(), trial.plan.label.as_str()));
         let supersedes = |other: &usize| {
             let later = &trials[*other];
             let repeats = trial.is_bit_identical() || later.is_bit_identical();
@@ -247,9 +247,9 @@ fn are_current(trials: &[Trial], ends: &[usize]) -> Vec<bool> {
                 && same_slot(trial, later)
                 && (repeats || folder(*other) == folder(index))
         };
-        ok(trial) || !place.into_iter().flatten().any(supersedes)
+        ok(trial) || !same_trial.into_iter().flatten().any(supersedes)
     };
-    trials.iter().enumerate().map(counts).collect()
+    trials.iter().enumerate().map(is_current).collect()
 }
 
 /// Returns whether two trials have the same slot in a table. A trial that failed before its lab was known matches
@@ -411,7 +411,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn two_runs_never_mix() {
+    fn two_runs_never_write_to_one_folder() {
         let base = tempfile::tempdir().unwrap();
         let _first = Store::open(base.path()).unwrap();
         assert!(matches!(Store::open(base.path()), Err(StoreError::InUse(_))));
@@ -450,14 +450,14 @@ pub(crate) mod tests {
     #[test]
     fn a_success_on_one_host_does_not_supersede_a_failure_on_another() {
         let two = [trial("a", Outcome::Failed), trial("a", Outcome::Ok)];
-        let left = |ends: &[usize], lab: Option<&str>| {
+        let remaining = |ends: &[usize], lab: Option<&str>| {
             let mut trials = two.to_vec();
             trials.iter_mut().for_each(|trial| trial.lab_id = lab.map(String::from));
             drop_superseded(&mut trials, ends);
             trials.len()
         };
-        assert_eq!((left(&[2], None), left(&[1, 2], None)), (1, 2));
-        assert_eq!((left(&[2], Some("here")), left(&[1, 2], Some("here"))), (1, 1));
+        assert_eq!((remaining(&[2], None), remaining(&[1, 2], None)), (1, 2));
+        assert_eq!((remaining(&[2], Some("here")), remaining(&[1, 2], Some("here"))), (1, 1));
     }
 
     #[test]

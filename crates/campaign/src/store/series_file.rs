@@ -35,20 +35,20 @@ impl SeriesFile {
         let Some(lines) = read_if_present(&path)? else {
             return Ok(SeriesFile { path, file: None, length: 0 });
         };
-        let stored = |series: &&Series| trials.iter().any(|trial| belongs(series, trial));
+        let has_trial = |series: &&Series| trials.iter().any(|trial| belongs(series, trial));
         // A crash can leave series without a trial only at the end of the file.
-        let last = lines.records.iter().rposition(|series| stored(&series));
+        let last = lines.records.iter().rposition(|series| has_trial(&series));
         let length = last.map_or(0, |last| lines.ends[last]) as u64;
         let mut file = file::append(&path, false).map_err(io("write", &path))?;
         if length < file.metadata().map_err(io("read", &path))?.len() {
             file.set_len(length).map_err(io("truncate", &path))?;
         }
         let mut series = SeriesFile { path: path.clone(), file: None, length };
-        let mut last = *b"\n";
+        let mut last_byte = *b"\n";
         if length > 0 {
-            file.read_exact_at(&mut last, length - 1).map_err(io("read", &path))?;
+            file.read_exact_at(&mut last_byte, length - 1).map_err(io("read", &path))?;
         }
-        if last != *b"\n" {
+        if last_byte != *b"\n" {
             file.write_all(b"\n").map_err(io("append a newline to", &path))?;
             series.length += 1;
         }
@@ -61,7 +61,7 @@ impl SeriesFile {
     /// # Errors
     /// An I/O error; a partly written line is removed.
     pub fn append(&mut self, series: &Series) -> Result<(), StoreError> {
-        let line = line(&self.path, series)?;
+        let line = to_line(&self.path, series)?;
         let file = match self.file.take() {
             Some(file) => file,
             None => file::append(&self.path, true).map_err(io("write", &self.path))?,
@@ -86,7 +86,7 @@ impl SeriesFile {
         }
         let mut bytes = Vec::new();
         for series in all {
-            bytes.extend(line(&self.path, series)?);
+            bytes.extend(to_line(&self.path, series)?);
         }
         let written = file::write(&self.path, |file| file.write_all(&bytes));
         written.map_err(io("replace", &self.path))?;
@@ -131,7 +131,7 @@ fn read_if_present(path: &Path) -> Result<Option<LinesOf<Series>>, StoreError> {
     }
 }
 
-fn line(path: &Path, series: &Series) -> Result<Vec<u8>, StoreError> {
+fn to_line(path: &Path, series: &Series) -> Result<Vec<u8>, StoreError> {
     let line = serde_json::to_vec(series);
     let mut line = line.map_err(|error| io("write", path)(std::io::Error::other(error)))?;
     line.push(b'\n');
@@ -147,7 +147,7 @@ mod tests {
     use crate::store::Store;
     use crate::store::tests::trial;
 
-    fn good(id: &str) -> Trial {
+    fn successful_trial(id: &str) -> Trial {
         trial(id, Outcome::Ok)
     }
 
@@ -159,7 +159,7 @@ mod tests {
             ops: vec![3, 4],
             ..PhaseSeries::default()
         };
-        Series::new(&good(id), vec![phase]).unwrap()
+        Series::new(&successful_trial(id), vec![phase]).unwrap()
     }
 
     fn text(folder: &Path) -> String {
@@ -168,25 +168,25 @@ mod tests {
 
     /// Returns the series file of an uninterrupted run of two trials, and that of a run that stopped before its second
     /// trial was stored, was damaged by `harm`, and was resumed.
-    fn after(harm: impl Fn(&Path)) -> (String, String) {
+    fn resume_after(harm: impl Fn(&Path)) -> (String, String) {
         let folder = tempfile::tempdir().unwrap();
         let mut store = Store::open(folder.path()).unwrap();
-        store.append(good("one"), Some(series("one"))).unwrap();
+        store.append(successful_trial("one"), Some(series("one"))).unwrap();
         let trials = std::fs::read(folder.path().join(fsdyno_record::lines::FILE)).unwrap();
-        store.append(good("two"), Some(series("two"))).unwrap();
+        store.append(successful_trial("two"), Some(series("two"))).unwrap();
         drop(store);
         let uninterrupted = text(folder.path());
         // The second trial is not stored yet.
         std::fs::write(folder.path().join(fsdyno_record::lines::FILE), trials).unwrap();
         harm(folder.path());
         let mut store = Store::open(folder.path()).unwrap();
-        store.append(good("two"), Some(series("two"))).unwrap();
+        store.append(successful_trial("two"), Some(series("two"))).unwrap();
         (uninterrupted, text(folder.path()))
     }
 
     #[test]
     fn series_of_an_unfinished_trial_are_written_only_once() {
-        let (uninterrupted, resumed) = after(|_| {});
+        let (uninterrupted, resumed) = resume_after(|_| {});
         assert_eq!(uninterrupted, resumed);
         assert_eq!(uninterrupted.lines().count(), 2);
         let cut = |by: usize| {
@@ -198,7 +198,7 @@ mod tests {
         // Cuts off the newline alone, parts of the last line, the whole line, and one byte more.
         let length = uninterrupted.lines().last().unwrap().len();
         for by in [1, 2, length / 2, length - 1, length, length + 1] {
-            let (uninterrupted, resumed) = after(cut(by));
+            let (uninterrupted, resumed) = resume_after(cut(by));
             assert_eq!(uninterrupted, resumed, "{by} bytes cut");
         }
     }
@@ -209,11 +209,11 @@ mod tests {
         let mut store = Store::open(folder.path()).unwrap();
         store.append(trial("bad", Outcome::Failed), None).unwrap();
         assert!(!folder.path().join(FILE).exists());
-        store.append(good("one"), Some(series("one"))).unwrap();
+        store.append(successful_trial("one"), Some(series("one"))).unwrap();
         assert_eq!(store.series().unwrap(), [series("one")]);
-        store.replace(vec![good("two")], &[series("two")]).unwrap();
+        store.replace(vec![successful_trial("two")], &[series("two")]).unwrap();
         assert_eq!(read(folder.path()).unwrap(), [series("two")]);
-        store.append(good("one"), Some(series("one"))).unwrap();
+        store.append(successful_trial("one"), Some(series("one"))).unwrap();
         assert_eq!(store.series().unwrap(), [series("two"), series("one")]);
     }
 

@@ -60,8 +60,8 @@ pub fn outlook(budget: Budget, each: Duration, least: usize) -> String {
             )
         }
         Budget::Trials(trials) => {
-            let all = rough(each * trials as u32);
-            format!("a trial takes about {shown}: at most {all} for {trials} trials")
+            let total = rough(each * trials as u32);
+            format!("a trial takes about {shown}: at most {total} for {trials} trials")
         }
     }
 }
@@ -132,13 +132,13 @@ impl Bench<'_, '_> {
 impl Evaluator for Bench<'_, '_> {
     type Error = Failure;
 
-    fn measure(&mut self, wanted: &[(Point, u64)]) -> Result<Vec<Sample>, Failure> {
+    fn measure(&mut self, requested: &[(Point, u64)]) -> Result<Vec<Sample>, Failure> {
         let mut samples = Vec::new();
         // The first trial is a batch by itself, for an estimate; later batches have one trial for each parallel job.
         let mut next = 0;
-        while next < wanted.len() {
+        while next < requested.len() {
             let count = if self.done == 0 { 1 } else { usize::from(self.points.jobs()).max(1) };
-            let batch = &wanted[next..wanted.len().min(next + count)];
+            let batch = &requested[next..requested.len().min(next + count)];
             next += batch.len();
             let before = self.points.stored().len();
             let mut runnable = Vec::new();
@@ -188,8 +188,8 @@ pub fn account(trial: &Trial) -> (f64, u64, u64, u64) {
                 + phase.kernel_cpu_ns.values().map(|ns| ns.seconds()).sum::<f64>()
         })
         .sum();
-    let sum = |of: fn(&fsdyno_record::trial::Device) -> u64| {
-        phases.iter().filter_map(|phase| phase.device.as_ref()).map(of).sum()
+    let sum = |field: fn(&fsdyno_record::trial::Device) -> u64| {
+        phases.iter().filter_map(|phase| phase.device.as_ref()).map(field).sum()
     };
     (
         cpu,

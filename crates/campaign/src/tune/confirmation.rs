@@ -11,7 +11,7 @@ use crate::notes::say;
 use crate::{Failure, PointSettings, Points};
 
 /// The first seed of these confirmations, above all seeds of the search and of its own confirmation.
-const FIRST: u64 = 5_001;
+const FIRST_SEED: u64 = 5_001;
 
 /// Number of trials per side.
 const TRIALS: u64 = 3;
@@ -34,11 +34,11 @@ impl Work {
     /// # Errors
     /// An unknown workload; an argument that is not `KEY=VALUE`.
     pub fn parse(text: &str) -> Result<Work, Failure> {
-        let mut words = text.split_whitespace();
-        let workload = words.next().unwrap_or_default().to_string();
+        let mut args = text.split_whitespace();
+        let workload = args.next().unwrap_or_default().to_string();
         let invalid = |what: String| Failure::invalid_use(format!("--also '{text}': {what}"));
         fsdyno_workload::workloads::find(&workload).map_err(|error| invalid(error.to_string()))?;
-        let parameters: Vec<String> = words.map(String::from).collect();
+        let parameters: Vec<String> = args.map(String::from).collect();
         match parameters.iter().find(|set| !set.contains('=')) {
             Some(set) => Err(invalid(format!("'{set}' is not KEY=VALUE"))),
             None => Ok(Work { workload, parameters }),
@@ -94,23 +94,23 @@ pub fn confirm(
     winner: &PointSettings,
     least: f64,
 ) -> Result<Vec<Confirmation>, Failure> {
-    let mut all = Vec::new();
+    let mut confirmations = Vec::new();
     for work in works {
         let what = format!("{} (separate seeds)", work.description());
         say(&format!("fsdyno: confirming with {}", work.description()));
-        let with = |of: &PointSettings| PointSettings {
+        let with_work = |settings: &PointSettings| PointSettings {
             work: Some((work.workload.clone(), work.parameters.clone())),
-            ..of.clone()
+            ..settings.clone()
         };
-        let sides = [with(default), with(winner)];
+        let sides = [with_work(default), with_work(winner)];
         if let Err(failure) = points.cell(&sides[0]) {
-            all.push(Confirmation { what, ratio: None, failed: Some(failure.message) });
+            confirmations.push(Confirmation { what, ratio: None, failed: Some(failure.message) });
             continue;
         }
-        let seeds = FIRST..FIRST + TRIALS;
-        let wanted: Vec<(PointSettings, u64)> =
+        let seeds = FIRST_SEED..FIRST_SEED + TRIALS;
+        let requested: Vec<(PointSettings, u64)> =
             seeds.flat_map(|seed| sides.clone().map(|side| (side, seed))).collect();
-        let trials = points.run(&wanted)?;
+        let trials = points.run(&requested)?;
         let failed = trials.iter().find(|trial| trial.outcome != Outcome::Ok);
         let failed = failed.map(|trial| trial.reason.clone().unwrap_or_default());
         let ratio = match failed {
@@ -118,9 +118,9 @@ pub fn confirm(
                 .map(|comparison| ratio(&comparison, least, LEVEL)),
             Some(_) => None,
         };
-        all.push(Confirmation { what, ratio, failed });
+        confirmations.push(Confirmation { what, ratio, failed });
     }
-    Ok(all)
+    Ok(confirmations)
 }
 
 /// Compares trials of the default and of the winner, which alternate.

@@ -31,7 +31,7 @@ pub use stored::{keep, stored};
 const AVERAGES: usize = 80;
 
 /// The first seed of trials.
-const FIRST: u64 = 1;
+const FIRST_SEED: u64 = 1;
 
 /// The name that stands for all file systems that have a space.
 const ALL: &str = "all";
@@ -146,7 +146,7 @@ fn is_lab(spec: &RunSpec) -> bool {
 }
 
 /// Returns the request with the file system of this space only.
-fn of_one(spec: &RunSpec, space: &Space) -> RunSpec {
+fn request_for_space(spec: &RunSpec, space: &Space) -> RunSpec {
     let mut spec = spec.clone();
     spec.axes.filesystems = vec![space.filesystem.clone()];
     spec
@@ -160,12 +160,12 @@ fn resolve_objective(
 ) -> Result<Objective, Failure> {
     let mut phases = Vec::new();
     for space in spaces {
-        let experiment = Experiment::resolve(of_one(spec, space))?;
+        let experiment = Experiment::resolve(request_for_space(spec, space))?;
         let cell = experiment.cells.first();
         phases = cell
             .map(|cell| cell.phases.iter().map(|(name, _)| name.clone()).collect())
             .unwrap_or_default();
-        let (space, _) = restricted(space, &restriction(tune, spec, None), spaces.len())?;
+        let (space, _) = restrict_space(space, &restriction(tune, spec, None), spaces.len())?;
         let settings = settings(tune, is_lab(spec), tune.budget.part(spaces.len()).trials());
         let least = fsdyno_tune::least_trials(&space, &settings);
         if settings.trials < least {
@@ -197,7 +197,7 @@ fn restriction(tune: &TuneRequest, spec: &RunSpec, kernel: Option<String>) -> Re
 
 /// Returns the part of a space that is tried. With several file systems, an option that only the others have is
 /// ignored.
-fn restricted(
+fn restrict_space(
     space: &Space,
     by: &Restriction,
     filesystem_count: usize,
@@ -224,7 +224,7 @@ fn restricted(
 fn settings(tune: &TuneRequest, is_lab: bool, trials: usize) -> fsdyno_tune::Settings {
     fsdyno_tune::Settings {
         seed: tune.seed,
-        first: FIRST,
+        first: FIRST_SEED,
         trials,
         confirm: tune.confirm,
         averages: if is_lab { AVERAGES } else { 0 },
@@ -243,7 +243,7 @@ pub fn min_trials(tune: &TuneRequest) -> Result<usize, Failure> {
     let settings = settings(tune, is_lab(&spec), tune.budget.trials());
     let mut sum = 0;
     for space in &spaces {
-        let (space, _) = restricted(space, &restriction(tune, &spec, None), spaces.len())?;
+        let (space, _) = restrict_space(space, &restriction(tune, &spec, None), spaces.len())?;
         sum += fsdyno_tune::least_trials(&space, &settings);
     }
     Ok(sum)
@@ -277,10 +277,10 @@ fn search_one(
     store: &mut Store,
     session: &Session<'_>,
 ) -> Result<(TunedFilesystem, Trial), Failure> {
-    let mut points = Points::open(of_one(spec, space), store, session)?;
+    let mut points = Points::open(request_for_space(spec, space), store, session)?;
     let is_lab = points.is_lab();
     let by = restriction(tune, spec, points.kernel());
-    let (space, dropped) = restricted(space, &by, filesystem_count)?;
+    let (space, dropped) = restrict_space(space, &by, filesystem_count)?;
     let budget = tune.budget.part(filesystem_count);
     let settings = settings(tune, is_lab, budget.trials());
     let least = fsdyno_tune::least_trials(&space, &settings);
@@ -310,7 +310,7 @@ fn search_one(
         }
         error => Failure::invalid_use(error.to_string()),
     })?;
-    let spec = of_one(spec, &space);
+    let spec = request_for_space(spec, &space);
     let cuts = Cuts { spec: &spec, session, cuts: tune.cuts, safe: tune.safe };
     finish(tune, (&space, &dropped), objective, found, (&mut points, &cuts))
 }
@@ -340,7 +340,7 @@ fn finish(
     }
     let default = space.default_point();
     let sides = [default, found.winner.clone()].map(|point| bench::settings(space, &point));
-    let trials = points.run(&sides.clone().map(|side| (side, FIRST)))?;
+    let trials = points.run(&sides.clone().map(|side| (side, FIRST_SEED)))?;
     let [default, winner] = trials.as_slice() else {
         return Err(Failure::invalid_use("the trials of the winner are not stored"));
     };
@@ -356,10 +356,10 @@ fn finish(
 /// Compares several file systems, each with its recommended options; a difference within the error of the processor
 /// profile is undecided.
 fn compare_file_systems(objective: &Objective, winners: &[Trial], least: f64) -> Vec<String> {
-    let mut all: Vec<(&Trial, f64)> =
+    let mut ranked: Vec<(&Trial, f64)> =
         winners.iter().map(|trial| (trial, objective.value(trial))).collect();
-    all.sort_by(|a, b| a.1.total_cmp(&b.1));
-    let Some(((best, time), others)) = all.split_first() else { return Vec::new() };
+    ranked.sort_by(|a, b| a.1.total_cmp(&b.1));
+    let Some(((best, time), others)) = ranked.split_first() else { return Vec::new() };
     let name =
         |trial: &Trial| trial.plan.filesystem.as_ref().map_or(String::new(), |it| it.kind.clone());
     let share = |trial: &Trial| {

@@ -51,8 +51,8 @@ impl Objective {
             true => name.clone(),
             false => format!("{weight} {name}"),
         };
-        let all: Vec<String> = self.0.iter().map(weight).collect();
-        format!("minimised: time of {}", all.join(" + "))
+        let terms: Vec<String> = self.0.iter().map(weight).collect();
+        format!("minimised: time of {}", terms.join(" + "))
     }
 
     /// Returns the weight of a phase.

@@ -4,7 +4,7 @@ use fsdyno_report::counted;
 use fsdyno_report::table::Prose;
 use fsdyno_tune::Space;
 
-use super::{Tuning, bench, is_lab, of_one, restricted, restriction, settings};
+use super::{Tuning, bench, is_lab, request_for_space, restrict_space, restriction, settings};
 use crate::speed::Speeds;
 use crate::{Experiment, Failure};
 
@@ -18,7 +18,7 @@ impl Tuning {
         let (mut text, speeds) = (String::new(), Speeds::load());
         for space in spaces {
             let by = restriction(request, spec, None);
-            let (space, dropped) = restricted(space, &by, spaces.len())?;
+            let (space, dropped) = restrict_space(space, &by, spaces.len())?;
             let tried: Vec<_> =
                 space.options.iter().filter(|option| option.values.len() > 1).collect();
             let settings = settings(request, is_lab(spec), request.budget.trials());
@@ -40,18 +40,18 @@ impl Tuning {
             }
             text += &prose.indented(&format!("time: {}", self.time(&space, least, &speeds)?), 2);
         }
-        Ok(text + &prose.indented(&self.after(), 0))
+        Ok(text + &prose.indented(&self.describe_later_work(), 0))
     }
 
     /// Describes the budget of one file system and, if trials of its kind have run here, what it is enough for.
     fn time(&self, space: &Space, least: usize, speeds: &Speeds) -> Result<String, Failure> {
         let budget = self.request.budget.part(self.spaces.len());
-        let experiment = Experiment::resolve(of_one(&self.spec, space))?;
-        let one = speeds.estimate(experiment.cells.iter().take(1), 1);
-        Ok(match one {
-            Some(one) => {
-                let outlook = bench::outlook(budget, one.time, least);
-                format!("{outlook} ({})", one.basis())
+        let experiment = Experiment::resolve(request_for_space(&self.spec, space))?;
+        let one_trial = speeds.estimate(experiment.cells.iter().take(1), 1);
+        Ok(match one_trial {
+            Some(estimate) => {
+                let outlook = bench::outlook(budget, estimate.time, least);
+                format!("{outlook} ({})", estimate.basis())
             }
             None => format!(
                 "{}; the time of a trial is not known before the first one on this machine",
@@ -61,7 +61,7 @@ impl Tuning {
     }
 
     /// Describes the work after each file system's search, which the budget does not include.
-    fn after(&self) -> String {
+    fn describe_later_work(&self) -> String {
         let cuts = match self.request.cuts {
             cuts if cuts > 0 && is_lab(&self.spec) => format!(
                 "{} of the default and of each candidate, and ",

@@ -30,7 +30,7 @@ pub fn settings(space: &Space, point: &Point) -> Settings {
     Settings {
         words: space.describe(point),
         spec: configuration.spec,
-        mkfs: mkfs.into_iter().filter(|word| !word.is_empty()).collect::<Vec<_>>().join(" "),
+        mkfs: mkfs.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(" "),
         fstab: format!("DEVICE  MOUNTPOINT  {name}  {mount}  0  {pass}"),
         sysctls: configuration.sysctls,
         scheduler: configuration.scheduler,
@@ -142,9 +142,9 @@ fn points(space: &Space, found: &SearchResult) -> Vec<PointTime> {
 
 /// Returns the phases that a trial of the default and a trial of the recommended options share, with both times.
 pub fn phases(objective: &Objective, default: &Trial, winner: &Trial) -> Vec<PhaseChange> {
-    let of_winner = times(winner);
+    let winner_times = times(winner);
     let phase = |(name, seconds): (String, f64)| {
-        let other = of_winner.iter().find(|(other, _)| *other == name)?;
+        let other = winner_times.iter().find(|(other, _)| *other == name)?;
         let weight = objective.weight(&name);
         Some(PhaseChange { name, weight, default_seconds: seconds, seconds: other.1 })
     };
@@ -160,8 +160,8 @@ pub fn why(default: &Trial, winner: &Trial) -> Vec<String> {
     let change = |base: f64, new: f64| match base > 0.0 {
         true if new == base => "unchanged".to_string(),
         true => {
-            let part = new / base - 1.0;
-            format!("{}{}", if part < 0.0 { "-" } else { "+" }, percent(part.abs()))
+            let fraction = new / base - 1.0;
+            format!("{}{}", if fraction < 0.0 { "-" } else { "+" }, percent(fraction.abs()))
         }
         false => "none before".to_string(),
     };

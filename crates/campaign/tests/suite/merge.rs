@@ -1,6 +1,6 @@
-//! Merges shares: refused ones, equal ones, and conflicts.
+//! Tests of merges: shares that are refused, duplicates, and conflicts.
 
-#![allow(clippy::unwrap_used, reason = "a test ends where something is not as it should be")]
+#![allow(clippy::unwrap_used, reason = "a test panics if a result is not as expected")]
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -80,7 +80,7 @@ fn trial(cells: &[Cell], slot: &Slot) -> Trial {
     trial
 }
 
-/// Returns its time series, unique to the trial; `None` if it failed.
+/// Returns the time series of a trial, different from that of any other; `None` if the trial failed.
 fn series(trial: &Trial) -> Option<Series> {
     let phase = PhaseSeries {
         name: "create".into(),
@@ -111,7 +111,7 @@ impl Cluster {
         self.base.path().join(name)
     }
 
-    /// Writes the folder of a share, whose trials `change` may change or leave out.
+    /// Writes the folder of a share, whose trials `change` may modify or omit.
     fn share(
         &self,
         name: &str,
@@ -135,7 +135,7 @@ impl Cluster {
         folder
     }
 
-    fn good(&self, name: &str, shard: &str) -> PathBuf {
+    fn complete_share(&self, name: &str, shard: &str) -> PathBuf {
         self.share(name, shard, |_, trial| Some(trial))
     }
 
@@ -164,8 +164,9 @@ fn files(folder: &Path) -> Vec<(String, Vec<u8>)> {
 #[test]
 fn shares_in_any_order_merge_to_all_trials_in_the_order_of_the_schedule() {
     let cluster = Cluster::new(cells());
-    let shares: Vec<PathBuf> =
-        (1..=3).map(|at| cluster.good(&format!("s{at}"), &format!("{at}/3"))).collect();
+    let shares: Vec<PathBuf> = (1..=3)
+        .map(|index| cluster.complete_share(&format!("s{index}"), &format!("{index}/3")))
+        .collect();
     let out = cluster.path("out");
     let merged = merge(&out, &shares, false).unwrap();
     assert_eq!(without_host(&merged.trials), cluster.complete());
@@ -186,13 +187,13 @@ fn shares_in_any_order_merge_to_all_trials_in_the_order_of_the_schedule() {
 #[test]
 fn a_repeated_merge_changes_nothing_and_a_partial_one_can_be_continued() {
     let cluster = Cluster::new(cells());
-    let (first, out) = (cluster.good("s1", "1/2"), cluster.path("out"));
+    let (first, out) = (cluster.complete_share("s1", "1/2"), cluster.path("out"));
     let error = merge(&out, std::slice::from_ref(&first), false).unwrap_err().to_string();
     assert!(error.contains("share 2/2 (4 trials)"), "{error}");
     assert!(!out.exists(), "a merge that failed left a folder");
     let merged = merge(&out, &[first], true).unwrap();
     assert_eq!((merged.trials.len(), merged.missing.as_str()), (4, "share 2/2 (4 trials)"));
-    let second = cluster.good("s2", "2/2");
+    let second = cluster.complete_share("s2", "2/2");
     let merged = merge(&out, std::slice::from_ref(&second), false).unwrap();
     assert_eq!(without_host(&merged.trials), cluster.complete());
     let before = files(&out);
@@ -203,8 +204,8 @@ fn a_repeated_merge_changes_nothing_and_a_partial_one_can_be_continued() {
 #[test]
 fn an_unfinished_share_is_reported_with_its_missing_trials() {
     let cluster = Cluster::new(cells());
-    let first = cluster.good("s1", "1/2");
-    let second = cluster.share("s2", "2/2", |at, trial| (at != 1).then_some(trial));
+    let first = cluster.complete_share("s1", "1/2");
+    let second = cluster.share("s2", "2/2", |index, trial| (index != 1).then_some(trial));
     let error = merge(&cluster.path("out"), &[first, second], false).unwrap_err().to_string();
     assert!(error.contains("share 2/2 (1 of its 4 trials)"), "{error}");
 }
@@ -212,8 +213,11 @@ fn an_unfinished_share_is_reported_with_its_missing_trials() {
 #[test]
 fn a_bit_identical_duplicate_of_a_share_counts_once() {
     let cluster = Cluster::new(cells());
-    let shares =
-        [cluster.good("s1", "1/2"), cluster.good("s2", "2/2"), cluster.good("twin", "2/2")];
+    let shares = [
+        cluster.complete_share("s1", "1/2"),
+        cluster.complete_share("s2", "2/2"),
+        cluster.complete_share("twin", "2/2"),
+    ];
     let merged = merge(&cluster.path("out"), &shares, false).unwrap();
     assert_eq!(merged.twice, 4);
     assert_eq!(without_host(&merged.trials), cluster.complete());
@@ -224,10 +228,10 @@ fn a_bit_identical_duplicate_of_a_share_counts_once() {
 fn one_nanosecond_between_two_runs_of_a_trial_in_one_lab_is_an_error() {
     let cluster = Cluster::new(cells());
     let shares = [
-        cluster.good("s1", "1/2"),
-        cluster.good("s2", "2/2"),
-        cluster.share("twin", "2/2", |at, mut trial| {
-            trial.measured.phases[0].returned_ns.0 += u64::from(at == 2);
+        cluster.complete_share("s1", "1/2"),
+        cluster.complete_share("s2", "2/2"),
+        cluster.share("twin", "2/2", |index, mut trial| {
+            trial.measured.phases[0].returned_ns.0 += u64::from(index == 2);
             Some(trial)
         }),
     ];
@@ -249,10 +253,10 @@ fn a_success_elsewhere_supersedes_a_failure_of_the_same_trial() {
         trial.measured = Default::default();
         Some(trial)
     });
-    let first = cluster.good("s1", "1/2");
+    let first = cluster.complete_share("s1", "1/2");
     let merged = merge(&cluster.path("bad"), &[first.clone(), failed.clone()], false).unwrap();
     assert_eq!(merged.trials.iter().filter(|trial| trial.outcome == Outcome::Failed).count(), 4);
-    let again = cluster.good("again", "2/2");
+    let again = cluster.complete_share("again", "2/2");
     let merged = merge(&cluster.path("good"), &[first, failed, again], false).unwrap();
     assert_eq!(without_host(&merged.trials), cluster.complete());
 }
@@ -260,7 +264,7 @@ fn a_success_elsewhere_supersedes_a_failure_of_the_same_trial() {
 #[test]
 fn two_labs_are_refused_with_their_differences() {
     let cluster = Cluster::new(cells());
-    let first = cluster.good("s1", "1/2");
+    let first = cluster.complete_share("s1", "1/2");
     // A different QEMU, and only a different initramfs: the same trial would have a different identity.
     for (component, name, text) in
         [(Some("qemu"), "s2", "different: qemu"), (None, "s3", "the initramfs")]
@@ -279,14 +283,14 @@ fn two_labs_are_refused_with_their_differences() {
 #[test]
 fn two_hosts_are_refused_and_so_is_a_trial_that_a_host_measured_twice() {
     let cluster = Cluster::new(host_cells());
-    let first = cluster.good("s1", "1/2");
+    let first = cluster.complete_share("s1", "1/2");
     let elsewhere = cluster.share("s2", "2/2", |_, mut trial| {
         trial.conditions.mount = "xfs rw".into();
         Some(trial)
     });
     let error = merge(&cluster.path("out"), &[first.clone(), elsewhere], false).unwrap_err();
     assert!(error.to_string().contains("the mount is 'ext4 rw' and 'xfs rw'"), "{error}");
-    let second = cluster.good("s3", "2/2");
+    let second = cluster.complete_share("s3", "2/2");
     let twin = cluster.share("s4", "2/2", |_, mut trial| {
         trial.measured.phases[0].returned_ns.0 += 1;
         Some(trial)
@@ -300,10 +304,10 @@ fn two_hosts_are_refused_and_so_is_a_trial_that_a_host_measured_twice() {
 #[test]
 fn shares_of_two_commands_are_refused_with_their_first_difference() {
     let cluster = Cluster::new(cells());
-    let first = cluster.good("s1", "1/2");
+    let first = cluster.complete_share("s1", "1/2");
     let mut other = Cluster::new(cells());
     other.cells[1] = cell("c", lab("3"));
-    let second = other.good("s2", "2/2");
+    let second = other.complete_share("s2", "2/2");
     let error = merge(&cluster.path("out"), &[first, second], false).unwrap_err().to_string();
     assert!(error.contains("not shares of one command: trial "), "{error}");
     assert!(error.contains("run 1/2") && error.contains("run 2/2"), "{error}");
@@ -312,7 +316,8 @@ fn shares_of_two_commands_are_refused_with_their_first_difference() {
 #[test]
 fn folders_that_are_neither_shares_nor_merges_are_left_unchanged() {
     let cluster = Cluster::new(cells());
-    let (first, second) = (cluster.good("s1", "1/2"), cluster.good("s2", "2/2"));
+    let (first, second) =
+        (cluster.complete_share("s1", "1/2"), cluster.complete_share("s2", "2/2"));
     let shares = [first.clone(), second];
     let unshared = cluster.path("unshared");
     Store::open(&unshared)
@@ -322,11 +327,11 @@ fn folders_that_are_neither_shares_nor_merges_are_left_unchanged() {
     let mine = cluster.path("mine");
     std::fs::create_dir(&mine).unwrap();
     std::fs::write(mine.join("thesis"), "mine").unwrap();
-    for taken in [&first, &unshared, &mine] {
-        let before = files(taken);
-        let error = merge(taken, &shares, false).unwrap_err().to_string();
+    for folder in [&first, &unshared, &mine] {
+        let before = files(folder);
+        let error = merge(folder, &shares, false).unwrap_err().to_string();
         assert!(error.contains("new folder"), "{error}");
-        assert_eq!(files(taken), before);
+        assert_eq!(files(folder), before);
     }
     let error = merge(&cluster.path("out"), &[first, unshared], false).unwrap_err();
     assert!(error.to_string().contains("is not a share"), "{error}");
@@ -337,7 +342,7 @@ fn folders_that_are_neither_shares_nor_merges_are_left_unchanged() {
 #[test]
 fn a_running_share_is_refused_and_a_torn_line_is_reported() {
     let cluster = Cluster::new(cells());
-    let shares = [cluster.good("s1", "1/2"), cluster.good("s2", "2/2")];
+    let shares = [cluster.complete_share("s1", "1/2"), cluster.complete_share("s2", "2/2")];
     let running = Store::open(&shares[1]).unwrap();
     let error = merge(&cluster.path("out"), &shares, false).unwrap_err();
     assert!(matches!(error, MergeError::InUse(_)), "{error}");
@@ -353,7 +358,7 @@ fn a_running_share_is_refused_and_a_torn_line_is_reported() {
 #[test]
 fn a_folder_stays_the_share_that_it_was_created_as() {
     let cluster = Cluster::new(cells());
-    let folder = cluster.good("s1", "1/2");
+    let folder = cluster.complete_share("s1", "1/2");
     let store = Store::open(&folder).unwrap();
     let share = |shard: &str, cells: &[Cell]| {
         ShareFile::new(shard.parse().unwrap(), &cluster.slots(), cells, String::new(), None)
@@ -372,7 +377,7 @@ fn a_folder_stays_the_share_that_it_was_created_as() {
 }
 
 /// Writes a share whose trials each have a log that names the trial.
-fn with_logs(cluster: &Cluster, name: &str, shard: &str) -> PathBuf {
+fn share_with_logs(cluster: &Cluster, name: &str, shard: &str) -> PathBuf {
     let logs = cluster.path(name).join("logs");
     cluster.share(name, shard, |_, mut trial| {
         let log = format!("logs/{}.log", trial.trial_id);
@@ -386,7 +391,8 @@ fn with_logs(cluster: &Cluster, name: &str, shard: &str) -> PathBuf {
 #[test]
 fn the_logs_of_shares_are_copied_to_the_merged_folder_and_none_is_overwritten() {
     let cluster = Cluster::new(cells());
-    let (one, two) = (with_logs(&cluster, "one", "1/2"), with_logs(&cluster, "two", "2/2"));
+    let (one, two) =
+        (share_with_logs(&cluster, "one", "1/2"), share_with_logs(&cluster, "two", "2/2"));
     let out = cluster.path("out");
     let shares = [one.clone(), two.clone()];
     // One log was removed after its run: the merged record no longer refers to it.
@@ -394,30 +400,30 @@ fn the_logs_of_shares_are_copied_to_the_merged_folder_and_none_is_overwritten() 
     std::fs::remove_file(removed.path()).unwrap();
     for _ in 0..2 {
         let merged = merge(&out, &shares, false).unwrap();
-        let named =
+        let with_log =
             merged.trials.iter().filter_map(|trial| Some((trial, trial.host.log.as_ref()?)));
-        let named: Vec<_> = named.collect();
-        assert_eq!(named.len(), cluster.complete().len() - 1);
-        for (trial, log) in named {
+        let with_log: Vec<_> = with_log.collect();
+        assert_eq!(with_log.len(), cluster.complete().len() - 1);
+        for (trial, log) in with_log {
             let text = std::fs::read_to_string(out.join(log)).unwrap();
             assert_eq!(text, format!("of {}", trial.trial_id));
         }
         assert_eq!(files(&out.join("logs")).len(), cluster.complete().len() - 1);
     }
-    // The log of another trial blocks the continued merge, and stays.
+    // The log of another trial blocks the continued merge, and remains.
     let other = cluster.path("other");
     merge(&other, &shares[..1], true).unwrap();
-    let there = other.join("logs").join(files(&two.join("logs"))[0].0.clone());
-    std::fs::write(&there, "another").unwrap();
+    let blocking_log = other.join("logs").join(files(&two.join("logs"))[0].0.clone());
+    std::fs::write(&blocking_log, "another").unwrap();
     let refused = merge(&other, &shares, false).unwrap_err();
     assert!(matches!(refused, MergeError::OtherLog { .. }), "{refused}");
-    assert_eq!(std::fs::read_to_string(&there).unwrap(), "another");
+    assert_eq!(std::fs::read_to_string(&blocking_log).unwrap(), "another");
 }
 
 #[test]
 fn a_log_is_copied_only_into_the_merged_folder_whatever_the_name_of_its_trial() {
     let cluster = Cluster::new(cells());
-    let folder = cluster.good("s1", "1/1");
+    let folder = cluster.complete_share("s1", "1/1");
     // A malicious share: the first trial is named by a path, in both files, and has a log there.
     let id = cluster.complete()[0].trial_id.clone();
     for name in ["trials.ndjson", "schedule.json"] {
@@ -438,7 +444,7 @@ fn a_log_is_copied_only_into_the_merged_folder_whatever_the_name_of_its_trial() 
 #[test]
 fn series_that_differ_between_two_runs_of_a_trial_in_one_lab_are_an_error() {
     let cluster = Cluster::new(cells());
-    let shares = [cluster.good("s1", "1/1"), cluster.good("s2", "1/1")];
+    let shares = [cluster.complete_share("s1", "1/1"), cluster.complete_share("s2", "1/1")];
     let file = shares[1].join(fsdyno_record::series::FILE);
     let text = std::fs::read_to_string(&file).unwrap();
     std::fs::write(&file, text.replace("\"ops\":[1,", "\"ops\":[2,")).unwrap();

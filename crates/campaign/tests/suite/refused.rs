@@ -1,6 +1,6 @@
-//! A row whose options mkfs refuses is run once and reported for the others.
+//! Tests that a row whose options mkfs refuses runs one trial, and that its other trials are stored as skipped.
 
-#![allow(clippy::unwrap_used, reason = "a test ends where something is not as it should be")]
+#![allow(clippy::unwrap_used, reason = "a test panics if a result is not as expected")]
 
 use std::sync::atomic::AtomicBool;
 
@@ -15,9 +15,9 @@ use fsdyno_venue::venue::Identity;
 use fsdyno_venue::{FinishedTrial, Venue, VenueError, Watch};
 
 /// A lab in which mke2fs refuses its options, the kernel refuses a mount of xfs, and jfs runs out of memory.
-struct Refusing;
+struct RefusingLab;
 
-impl Venue for Refusing {
+impl Venue for RefusingLab {
     fn identity(&self, _: &Plan) -> Result<Option<Identity>, VenueError> {
         Ok(None)
     }
@@ -60,7 +60,7 @@ fn a_refused_row_is_run_once_and_other_failures_are_run_again() {
     for _ in 0..2 {
         let (order, stop) = (schedule(cells.len(), 2, 1), AtomicBool::new(false));
         let runner = Runner { jobs: 1, build: None, stop: &stop, observer: &() };
-        let summary = run(&order, &cells, &Refusing, &mut store, &runner).unwrap();
+        let summary = run(&order, &cells, &RefusingLab, &mut store, &runner).unwrap();
         // Two workloads under two seeds: one failure each for ext4 and xfs, all four for jfs.
         assert_eq!(summary, Summary { failed: 6, skipped: 6, ..Summary::default() });
     }
@@ -69,10 +69,10 @@ fn a_refused_row_is_run_once_and_other_failures_are_run_again() {
     assert_eq!(skipped.len(), 6, "stored once, however often the command runs");
     for trial in skipped {
         let reason = trial.reason.as_deref().unwrap();
-        let words = match trial.plan.label.as_str() {
+        let ending = match trial.plan.label.as_str() {
             "xfs" => "Invalid argument (os error 22)",
             _ => "failed (exit code 1): too small",
         };
-        assert!(reason.starts_with("not run: trial ") && reason.ends_with(words), "{reason}");
+        assert!(reason.starts_with("not run: trial ") && reason.ends_with(ending), "{reason}");
     }
 }

@@ -45,7 +45,7 @@ pub fn run(run: &Run) -> Result<Exit, Failure> {
         _workers = workers;
     }
     let mut store = open(&folder)?;
-    experiment.same_rule(store.trials())?;
+    experiment.check_rule(store.trials())?;
     about.map_or(Ok(()), |about| about.store(&folder))?;
     let measured = experiment.measure(&mut store, &session::of(&stop, &command));
     // Stored trials are shown even if the run failed; its error is returned first.

@@ -16,8 +16,8 @@ pub fn module_command(module: &str, release: &str) -> Option<String> {
     Some(format!("{command} {release}"))
 }
 
-/// Reports whether a kernel that was built on this host is the requested one.
-pub fn is_named(release: &str, request: &str) -> bool {
+/// Returns true if a kernel that was built on this host is the requested one.
+pub fn is_requested(release: &str, request: &str) -> bool {
     release == request || name(release) == Some(request)
 }
 
@@ -46,6 +46,9 @@ mod tests {
         assert_eq!(command.as_deref(), Some("fsdyno kernel build zfs --kernel 6.1.0-56-amd64"));
         assert_eq!(module_command("zfs", "7.0.0-14-generic"), None);
         assert_eq!(module_command("ext4", "6.1.0-56-amd64"), None);
-        assert!(is_named("5.10.262-reiser4", "reiser4") && !is_named("5.10.262-reiser4", "5.10"));
+        assert!(
+            is_requested("5.10.262-reiser4", "reiser4")
+                && !is_requested("5.10.262-reiser4", "5.10")
+        );
     }
 }

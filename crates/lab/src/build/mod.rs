@@ -28,7 +28,7 @@ use crate::cache::Cache;
 use crate::error::LabError;
 use crate::tools;
 
-pub use commands::{command_for, is_named, module_command};
+pub use commands::{command_for, is_requested, module_command};
 pub use reiser4::{Sources, reiser4};
 pub use stored::origin;
 pub(crate) use stored::{FOLDER, modules_for, store_kernel, store_modules};
@@ -41,10 +41,10 @@ const BUILDS: &str = "builds";
 const LINES: usize = 8;
 
 /// The interval between messages about a long-running command.
-const PAUSE: Duration = Duration::from_secs(30);
+const REPORT_INTERVAL: Duration = Duration::from_secs(30);
 
 /// Environment variables that keep the date, user, host and language of a build out of its output.
-const FIXED: &[(&str, &str)] = &[
+const FIXED_ENVIRONMENT: &[(&str, &str)] = &[
     ("KBUILD_BUILD_TIMESTAMP", "1970-01-01 00:00:00 UTC"),
     ("KBUILD_BUILD_USER", "fsdyno"),
     ("KBUILD_BUILD_HOST", "fsdyno"),
@@ -54,10 +54,10 @@ const FIXED: &[(&str, &str)] = &[
 ];
 
 /// Returns the arguments that run a command in a PID namespace, whose processes all end with unshare(1), and in the
-/// additional namespaces `more`. A user other than root also needs a user namespace, with the mapping `user`.
-fn in_namespaces(more: &[&'static str], user: &'static str) -> Vec<&'static str> {
+/// namespaces `extra`. A user other than root also needs a user namespace, with the mapping `user`.
+fn in_namespaces(extra: &[&'static str], user: &'static str) -> Vec<&'static str> {
     let mut args = vec!["unshare", "--pid", "--fork", "--kill-child"];
-    args.extend(more);
+    args.extend(extra);
     if !rustix::process::geteuid().is_root() {
         args.extend(["--user", user]);
     }
@@ -171,22 +171,22 @@ impl<'a> Build<'a> {
             .args(["-c", "exec >>\"$0\" 2>&1; exec nice -n 10 \"$@\""])
             .arg(&self.log)
             .args(args);
-        command.current_dir(folder).env_clear().envs(FIXED.iter().copied());
+        command.current_dir(folder).env_clear().envs(FIXED_ENVIRONMENT.iter().copied());
         command.envs(env::var_os("PATH").map(|path| ("PATH", path)));
         let failed = |error: io::Error| self.failed(error.to_string());
         let mut child = Process::start(command, &[]).map_err(failed)?;
         let mut reported = Instant::now();
-        let ended = loop {
+        let status = loop {
             match child.poll().map_err(failed)? {
                 Some(ended) => break ended.status,
                 None => thread::sleep(Duration::from_millis(50)),
             }
-            if reported.elapsed() > PAUSE {
+            if reported.elapsed() > REPORT_INTERVAL {
                 reported = Instant::now();
                 self.step(&self.progress());
             }
         };
-        match ended.success() {
+        match status.success() {
             true => Ok(()),
             false => Err(self.failed(self.reason())),
         }
@@ -211,9 +211,9 @@ impl<'a> Build<'a> {
     fn reason(&self) -> String {
         let text = self.log_text();
         let lines: Vec<&str> = text.lines().collect();
-        let at = lines.iter().position(|line| line.contains("rror: "));
-        let at = at.unwrap_or(lines.len().saturating_sub(LINES));
-        lines[at..].iter().take(LINES).map(|line| line.trim()).collect::<Vec<_>>().join(" / ")
+        let start = lines.iter().position(|line| line.contains("rror: "));
+        let start = start.unwrap_or(lines.len().saturating_sub(LINES));
+        lines[start..].iter().take(LINES).map(|line| line.trim()).collect::<Vec<_>>().join(" / ")
     }
 
     fn failed(&self, why: String) -> LabError {
@@ -237,8 +237,8 @@ fn check_needs(what: &str, needs: &[Need]) -> Result<(), LabError> {
     if missing.is_empty() {
         return Ok(());
     }
-    let list = |field: fn(&Need) -> &'static str, between: &str| {
-        missing.iter().map(|need| field(need)).collect::<Vec<_>>().join(between)
+    let list = |field: fn(&Need) -> &'static str, separator: &str| {
+        missing.iter().map(|need| field(need)).collect::<Vec<_>>().join(separator)
     };
     Err(LabError::NoBuildTool {
         what: what.to_string(),
@@ -247,7 +247,7 @@ fn check_needs(what: &str, needs: &[Need]) -> Result<(), LabError> {
     })
 }
 
-/// Reports whether the compiler finds a header; false if there is no compiler.
+/// Returns true if the compiler finds a header; false if there is no compiler.
 fn has_header(name: &str) -> bool {
     let mut command = Command::new("gcc");
     command.args(["-E", "-x", "c", "-include", name, "/dev/null"]);
@@ -296,22 +296,22 @@ mod tests {
         let cache = Cache::at(folder.path()).unwrap();
         let options = BuildOptions { keep: true, ..OPTIONS };
         let build = Build::begin("thing", options, &cache, &|_| ()).unwrap();
-        let place = build.folder.clone();
-        fs::write(place.join("old"), "").unwrap();
+        let build_folder = build.folder.clone();
+        fs::write(build_folder.join("old"), "").unwrap();
         // Only one build per name runs at a time.
         let error = Build::begin("thing", OPTIONS, &cache, &|_| ()).err().unwrap().to_string();
         assert!(error.contains("another process is building it"), "{error}");
-        assert_eq!(build.done("1".into()).folder, Some(place.clone()));
+        assert_eq!(build.done("1".into()).folder, Some(build_folder.clone()));
         drop(build);
-        assert!(place.join("old").is_file());
+        assert!(build_folder.join("old").is_file());
         // A process that another test is just starting has a copy of the lock until it executes its program.
         let begin = || Build::begin("thing", OPTIONS, &cache, &|_| ()).ok();
         let waits = std::iter::repeat_with(|| std::thread::sleep(Duration::from_millis(10)));
         let build = waits.take(1000).find_map(|()| begin()).unwrap();
-        assert!(!place.join("old").exists() && place.is_dir());
+        assert!(!build_folder.join("old").exists() && build_folder.is_dir());
         assert_eq!(build.done("1".into()).folder, None);
         drop(build);
-        assert!(!place.exists());
+        assert!(!build_folder.exists());
     }
 
     #[test]
@@ -340,7 +340,7 @@ mod tests {
     }
 
     #[test]
-    fn everything_that_is_missing_is_named_with_its_packages() {
+    fn all_missing_requirements_are_named_with_their_packages() {
         let need = |what, package| Need { what, package };
         check_needs("thing", &[need("sh", "dash")]).unwrap();
         let needs = [

@@ -47,7 +47,7 @@ const NEEDS: &[Need] = &[
 const CONFIG: &str = include_str!("reiser4.config");
 
 /// Words in the names of options of docs/kernel.config that this kernel omits, to shorten the build.
-const WITHOUT: &[&str] =
+const OMITTED: &[&str] =
     &["BTRFS", "JFS", "F2FS", "NILFS2", "VFAT", "OVERLAY", "FUSE", "NLS", "RAID", "MD"];
 
 /// The sources of a build.
@@ -86,9 +86,9 @@ pub fn reiser4(
     };
     build.step("copying the sources");
     linux.copy(&build, &tree)?;
-    let place = tree.join("fs/reiser4");
-    module.copy(&build, &place)?;
-    let origin = prepare(&build, &tree, &place)?;
+    let reiser4_folder = tree.join("fs/reiser4");
+    module.copy(&build, &reiser4_folder)?;
+    let origin = prepare(&build, &tree, &reiser4_folder)?;
     build.step("compiling (about eight minutes of CPU time)");
     let jobs = format!("-j{}", options.jobs);
     build.run(&["make", &jobs, "bzImage", "modules"], &tree)?;
@@ -143,15 +143,15 @@ fn debian_source(cache: &Cache, say: &dyn Fn(&str)) -> Result<(Source, TempDir),
 }
 
 /// Patches and configures the tree, and returns a line that records its sources.
-fn prepare(build: &Build<'_>, tree: &Path, place: &Path) -> Result<String, LabError> {
-    let reiser4 = source::hash(place)?;
+fn prepare(build: &Build<'_>, tree: &Path, reiser4_folder: &Path) -> Result<String, LabError> {
+    let reiser4 = source::hash(reiser4_folder)?;
     // A source that was built before contains generated files.
     build.run(&["make", "mrproper"], tree)?;
     let linux = source::hash(tree)?;
     linux::patch_tree(build, tree)?;
-    let header = place.join("fsdyno.h");
+    let header = reiser4_folder.join("fsdyno.h");
     fs::write(&header, linux::HEADER).map_err(LabError::io("write", &header))?;
-    let makefile = place.join("Makefile");
+    let makefile = reiser4_folder.join("Makefile");
     let text = fs::read_to_string(&makefile).map_err(LabError::io("read", &makefile))?;
     fs::write(&makefile, text.clone() + linux::FLAGS).map_err(LabError::io("write", &makefile))?;
     let fragment = tree.join("fsdyno.config");
@@ -211,8 +211,8 @@ fn version(makefile: &str) -> String {
 
 /// Returns the options of docs/kernel.config that this kernel has.
 fn options() -> impl Iterator<Item = (&'static str, &'static str)> {
-    let unwanted = |name: &str| name.split('_').any(|word| WITHOUT.contains(&word));
-    config::options().filter(move |(name, _)| !unwanted(name))
+    let is_omitted = |name: &str| name.split('_').any(|word| OMITTED.contains(&word));
+    config::options().filter(move |(name, _)| !is_omitted(name))
 }
 
 /// Returns the configuration: that of a lab's kernel without some file systems, plus Reiser4.
@@ -276,7 +276,7 @@ mod tests {
     }
 
     /// The files of a Reiser4 source that are checked, with the contents of the port to Linux 5.10.
-    const RIGHT: [(&str, &str); 4] = [
+    const VALID: [(&str, &str); 4] = [
         ("super_ops.c", ""),
         ("Kconfig", ""),
         ("context.h", "unsigned int flush_bd_task:1;"),
@@ -296,30 +296,30 @@ mod tests {
             ),
         ];
         let linux = tree(&[("Makefile", "VERSION = 5\nPATCHLEVEL = 15\nSUBLEVEL = 1\n")]);
-        let place = tempfile::tempdir().unwrap();
-        let cache = Cache::at(&place.path().join("cache")).unwrap();
+        let cache_parent = tempfile::tempdir().unwrap();
+        let cache = Cache::at(&cache_parent.path().join("cache")).unwrap();
         let refused = |linux: Option<&Path>, reiser4: &Path| {
             let linux = linux.map(Path::to_path_buf);
             let sources = Sources { linux, reiser4: reiser4.to_path_buf() };
             let options = BuildOptions { jobs: 1, keep: false };
-            let log = |line: &str| panic!("it began: {line}");
+            let log = |line: &str| panic!("the build started: {line}");
             let error = super::reiser4(&sources, options, &cache, &log).unwrap_err();
-            assert!(!place.path().join("cache").exists());
+            assert!(!cache_parent.path().join("cache").exists());
             error.to_string()
         };
-        for (name, text, words) in cases {
-            let folder = tree(&RIGHT);
+        for (name, text, expected) in cases {
+            let folder = tree(&VALID);
             match text {
                 Some(text) => fs::write(folder.path().join(name), text).unwrap(),
                 None => fs::remove_file(folder.path().join(name)).unwrap(),
             }
             let error = refused(None, folder.path());
-            assert!(error.contains(words) && error.contains("0dd4af06465b"), "{error}");
+            assert!(error.contains(expected) && error.contains("0dd4af06465b"), "{error}");
         }
-        let right = tree(&RIGHT);
-        let error = refused(Some(linux.path()), right.path());
+        let valid = tree(&VALID);
+        let error = refused(Some(linux.path()), valid.path());
         assert!(error.contains("it is Linux 5.15.1; Reiser4 and its changes"), "{error}");
-        let error = refused(Some(right.path()), right.path());
+        let error = refused(Some(valid.path()), valid.path());
         assert!(error.contains("it is not the source of Linux"), "{error}");
     }
 }

@@ -10,7 +10,7 @@ use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use super::{Build, FIXED, in_namespaces, problem_of};
+use super::{Build, FIXED_ENVIRONMENT, in_namespaces, problem_of};
 use crate::apt::Apt;
 use crate::error::LabError;
 
@@ -45,17 +45,17 @@ impl Root {
     /// Downloads packages with everything that they depend on, and unpacks them into the build's folder.
     pub(super) fn unpack(build: &Build<'_>, apt: &Apt, names: &[&str]) -> Result<Root, LabError> {
         let [folder, archives] = ["root", "packages"].map(|name| build.folder.join(name));
-        for left in [&folder, &archives].into_iter().filter(|folder| folder.exists()) {
-            fs::remove_dir_all(left).map_err(LabError::io("remove", left))?;
+        for leftover in [&folder, &archives].into_iter().filter(|folder| folder.exists()) {
+            fs::remove_dir_all(leftover).map_err(LabError::io("remove", leftover))?;
         }
         for folder in [folder.join("dev"), folder.join("proc"), archives.join("partial")] {
             fs::create_dir_all(&folder).map_err(LabError::io("create", &folder))?;
         }
         for name in MERGED {
-            let (link, place) = (folder.join(name), format!("usr/{name}"));
-            fs::create_dir_all(folder.join(&place)).map_err(LabError::io("create", &folder))?;
+            let (link, target) = (folder.join(name), format!("usr/{name}"));
+            fs::create_dir_all(folder.join(&target)).map_err(LabError::io("create", &folder))?;
             if !link.is_symlink() {
-                symlink(&place, &link).map_err(LabError::io("create", &link))?;
+                symlink(&target, &link).map_err(LabError::io("create", &link))?;
             }
         }
         let fetched = apt.download_all(names, &archives, &build.log);
@@ -134,19 +134,19 @@ impl Root {
             .map_err(|error| build.failed(format!("{}: {error}", link.display())))
     }
 
-    /// Runs a command in a folder of the root.
+    /// Runs a command in the folder `working_folder` of the root.
     pub(super) fn run(
         &self,
         build: &Build<'_>,
-        place: &str,
+        working_folder: &str,
         args: &[&str],
     ) -> Result<(), LabError> {
         let folder = self.folder.display().to_string();
-        let fixed: Vec<String> =
-            FIXED.iter().map(|(key, value)| format!("{key}={value}")).collect();
+        let environment: Vec<String> =
+            FIXED_ENVIRONMENT.iter().map(|(key, value)| format!("{key}={value}")).collect();
         let mut command = in_root_namespaces();
-        command.extend(["sh", "-c", SCRIPT, "sh", &folder, place, SEARCH_PATH]);
-        command.extend(fixed.iter().map(String::as_str));
+        command.extend(["sh", "-c", SCRIPT, "sh", &folder, working_folder, SEARCH_PATH]);
+        command.extend(environment.iter().map(String::as_str));
         command.extend(args);
         build.run_plainly(&command, &build.folder)
     }
@@ -164,7 +164,7 @@ pub(super) fn problem() -> Option<String> {
     problem_of(&args)
 }
 
-/// Reports whether the rest of a name is a version: `-2.4.4`.
+/// Returns true if the rest of a name is a version: `-2.4.4`.
 fn is_version(rest: &str) -> bool {
     rest.strip_prefix('-').is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()))
 }

@@ -52,19 +52,19 @@ pub(crate) fn store_kernel(
 }
 
 /// Stores newly built modules in the cache: those of the build `name` for the kernel `release`. The modules of an
-/// earlier build, if any, are then in a folder below `place`, which must be in the cache.
+/// earlier build, if any, are then in a folder below `build_folder`, which must be in the cache.
 ///
 /// # Errors
 /// An error of the host.
 pub(crate) fn store_modules(
     files: &[PathBuf],
-    place: &Path,
+    build_folder: &Path,
     (name, release): (&str, &str),
     origin: &str,
     cache: &Cache,
 ) -> Result<(), LabError> {
     let folder = cache.folder(&format!("{MODULES}/{release}"))?;
-    let unnamed = place.join("modules");
+    let unnamed = build_folder.join("modules");
     fs::create_dir(&unnamed).map_err(LabError::io("create", &unnamed))?;
     for file in files {
         let copy = unnamed.join(file.file_name().unwrap_or_default());
@@ -80,13 +80,13 @@ pub(crate) fn store_modules(
 fn name_folder(unnamed: &Path, folder: &Path, name: &str) -> Result<(), LabError> {
     // It must be complete once it has its name, even after a power cut of the host.
     cache::sync_file_system(unnamed).map_err(LabError::io("write", unnamed))?;
-    let named = folder.join(name);
-    let renamed = match fs::rename(unnamed, &named) {
+    let target = folder.join(name);
+    let renamed = match fs::rename(unnamed, &target) {
         Ok(()) => Ok(()),
-        Err(_) => rustix::fs::renameat_with(CWD, unnamed, CWD, &named, RenameFlags::EXCHANGE)
+        Err(_) => rustix::fs::renameat_with(CWD, unnamed, CWD, &target, RenameFlags::EXCHANGE)
             .map_err(io::Error::from),
     };
-    renamed.and_then(|()| cache::sync_directory(folder)).map_err(LabError::io("write", &named))
+    renamed.and_then(|()| cache::sync_directory(folder)).map_err(LabError::io("write", &target))
 }
 
 #[cfg(test)]
@@ -125,10 +125,10 @@ mod tests {
         let file = folder.path().join("zfs.ko");
         for version in ["first", "second"] {
             fs::write(&file, version).unwrap();
-            let place = cache.folder("builds").unwrap().join(version);
-            fs::create_dir(&place).unwrap();
+            let build_folder = cache.folder("builds").unwrap().join(version);
+            fs::create_dir(&build_folder).unwrap();
             let (files, names) = (std::slice::from_ref(&file), ("zfs", "6.1.0-56-amd64"));
-            store_modules(files, &place, names, version, &cache).unwrap();
+            store_modules(files, &build_folder, names, version, &cache).unwrap();
         }
         let stored = modules_for("6.1.0-56-amd64", &cache).unwrap().join("zfs");
         assert_eq!(fs::read_to_string(stored.join("zfs.ko")).unwrap(), "second");

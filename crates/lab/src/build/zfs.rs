@@ -26,7 +26,7 @@ const NAME: &str = "zfs";
 const MODULES: &[&str] = &["module/spl.ko", "module/zfs.ko"];
 
 /// The age up to which lists are assumed to have been fetched by this command.
-const NEW: Duration = Duration::from_secs(5 * 60);
+const MAX_LIST_AGE: Duration = Duration::from_secs(5 * 60);
 
 /// Programs that the build needs on this host.
 const NEEDS: &[Need] = &[
@@ -73,10 +73,10 @@ pub fn zfs(
     let kernel = kernel::find(request, cache, false, say)?;
     let release = kernel.release.as_str();
     if Modules::open(&kernel.modules, release)?.has(NAME) {
-        return Err(refused(release, "it already has ZFS"));
+        return Err(refusal(release, "it already has ZFS"));
     }
     let headers = format!("linux-headers-{release}");
-    let lists = with_package(&headers, release, cache, say)?;
+    let lists = lists_with_package(&headers, release, cache, say)?;
     let build = Build::begin(NAME, options, cache, say)?;
     let mut packages = vec![headers.as_str(), SOURCE];
     packages.extend(TOOLS);
@@ -130,7 +130,7 @@ fn download(
 ) -> Result<Root, LabError> {
     build.step("downloading the compiler, the headers and the source (100 to 230 MB)");
     Root::unpack(build, &lists.apt, packages).or_else(|first| {
-        if !lists.are_older_than(NEW) {
+        if !lists.are_older_than(MAX_LIST_AGE) {
             return Err(first);
         }
         build.step("downloading again, with new package lists");
@@ -139,7 +139,8 @@ fn download(
     })
 }
 
-fn refused(release: &str, why: &str) -> LabError {
+/// Creates the error for a kernel whose module cannot be built.
+fn refusal(release: &str, why: &str) -> LabError {
     LabError::NoModuleBuild { module: NAME.into(), release: release.into(), why: why.into() }
 }
 
@@ -147,20 +148,20 @@ fn refused(release: &str, why: &str) -> LabError {
 fn check_request(request: &str, cache: &Cache) -> Result<(), LabError> {
     let is_range = || !matches!(SeriesRange::parse(request), Ok(None));
     if request.contains('/') {
-        return Err(refused(
+        return Err(refusal(
             request,
             "only modules for Debian's kernels can be built; give a release, such as 6.12",
         ));
     }
     if request.contains(',') || is_range() {
-        return Err(refused(request, "it takes one kernel at a time, such as 6.12"));
+        return Err(refusal(request, "it takes one kernel at a time, such as 6.12"));
     }
     if Archive::of(request) == Archive::Ubuntu {
         let why = format!("Ubuntu's kernels have ZFS; use it with: --kernel {request} --fs zfs");
-        return Err(refused(request, &why));
+        return Err(refusal(request, &why));
     }
     if command_for(request).is_some() || kernel::is_built_here(request, cache) {
-        return Err(refused(
+        return Err(refusal(
             request,
             "only modules for Debian's kernels can be built, and this one is built here",
         ));
@@ -168,7 +169,7 @@ fn check_request(request: &str, cache: &Cache) -> Result<(), LabError> {
     Ok(())
 }
 
-/// Returns the newest series that this version of ZFS supports, if the kernel is of a newer one; from its file META.
+/// Returns the newest series that this version of ZFS supports, if the kernel is newer; from its file META.
 fn newer_than_supported(source: &Path, release: &str) -> Option<Series> {
     let meta = fs::read_to_string(source.join("META")).ok()?;
     let maximum = meta.lines().find_map(|line| line.strip_prefix("Linux-Maximum:"))?;
@@ -177,14 +178,14 @@ fn newer_than_supported(source: &Path, release: &str) -> Option<Series> {
 }
 
 /// Returns Debian's lists with the headers of a kernel: cached ones, or else new ones.
-fn with_package(
+fn lists_with_package(
     headers: &str,
     release: &str,
     cache: &Cache,
     say: &dyn Fn(&str),
 ) -> Result<Lists, LabError> {
-    let wanted = [headers.to_string()];
-    let has = |lists: &Lists| lists.packages.named(&wanted).is_ok();
+    let names = [headers.to_string()];
+    let has = |lists: &Lists| lists.packages.named(&names).is_ok();
     let mut lists = fetch::debian(cache, say)?;
     if !has(&lists) {
         lists = Lists::fetch(Archive::Debian, cache, say)?;
@@ -196,7 +197,7 @@ fn with_package(
                 "Debian's archive does not have {headers}, which the build needs; 'fsdyno list kernels --available' \
                  lists its kernels"
             );
-            Err(refused(release, &why))
+            Err(refusal(release, &why))
         }
     }
 }
@@ -219,7 +220,7 @@ mod tests {
             ("7.0.0-14-generic", "use it with: --kernel 7.0.0-14-generic --fs zfs"),
             ("reiser4", "this one is built here"),
         ] {
-            let log = |line: &str| panic!("it began: {line}");
+            let log = |line: &str| panic!("the build started: {line}");
             let error = zfs(Some(request), OPTIONS, &cache, &log).unwrap_err().to_string();
             assert!(error.contains(&format!("build zfs for {request}: ")), "{error}");
             assert!(error.contains(part), "{error}");

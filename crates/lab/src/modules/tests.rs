@@ -59,8 +59,9 @@ fn depmod(folder: &Path) {
     fs::write(folder.join("modules.alias"), alias).unwrap();
 }
 
-fn names(folder: &Path, wanted: &[&str]) -> Vec<String> {
-    let names: Vec<String> = wanted.iter().map(ToString::to_string).collect();
+/// Resolves modules, and returns the names of the modules to load, in order.
+fn names(folder: &Path, requested: &[&str]) -> Vec<String> {
+    let names: Vec<String> = requested.iter().map(ToString::to_string).collect();
     let modules = Modules::open(folder, "6.1").unwrap().resolve(&names).unwrap();
     modules.into_iter().map(|module| module.name).collect()
 }
@@ -115,7 +116,7 @@ fn an_unknown_module_is_an_error_that_names_the_kernel() {
 }
 
 #[test]
-fn packed_modules_are_unpacked_for_the_guest() {
+fn compressed_modules_are_decompressed_for_the_guest() {
     let kernel = kernel();
     let plain = kernel.path().join("kernel/fs/mbcache.ko");
     let packed = zstd::encode_all(&fs::read(&plain).unwrap()[..], 3).unwrap();
@@ -153,14 +154,14 @@ fn a_signature_is_removed_and_an_invalid_one_is_not() {
 #[test]
 fn modules_built_for_a_kernel_are_found_with_their_dependencies_whether_or_not_depmod_ran() {
     for has_depmod in [false, true] {
-        let (folder, place) = (kernel(), tempfile::tempdir().unwrap());
+        let (folder, builds_parent) = (kernel(), tempfile::tempdir().unwrap());
         if has_depmod {
             depmod(folder.path());
         }
-        let cache = Cache::at(&place.path().join("cache")).unwrap();
+        let cache = Cache::at(&builds_parent.path().join("cache")).unwrap();
         let files =
             [("zfs.ko", "depends=spl,mbcache"), ("spl.ko", "depends=")].map(|(name, info)| {
-                let file = place.path().join(name);
+                let file = builds_parent.path().join(name);
                 fs::write(&file, module(info)).unwrap();
                 file
             });

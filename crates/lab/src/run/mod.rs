@@ -26,7 +26,7 @@ use crate::qmp::Qmp;
 use crate::snapshot::Snapshot;
 
 pub use start::BootConfig;
-use start::{copy_image, host};
+use start::{copy_image, host_error};
 
 /// The polling interval of the mailbox. Polling costs the guest nothing.
 const POLL: Duration = Duration::from_millis(10);
@@ -88,23 +88,23 @@ pub fn profile(
     profiling: Option<(&Code, StageCallback<'_>)>,
     watch: &mut dyn FnMut(&Progress) -> Watch,
 ) -> Result<Finished, RunError> {
-    let (code, on_begun) = profiling.unzip();
+    let (code, on_stage) = profiling.unzip();
     match snapshot {
-        None => Run::start(config, machine, OnStop::GoOn, job, code)?.watch(on_begun, watch),
+        None => Run::start(config, machine, OnStop::GoOn, job, code)?.watch(on_stage, watch),
         Some(snapshot) => {
             let mut run = Run::start(config, machine, OnStop::Restore, job, code)?;
-            let loading = run.load(snapshot);
+            let result = run.load(snapshot);
             // This is done while QEMU loads: the disks are not part of a snapshot, and are not read yet.
             copy_image(machine, &run.disks)?;
-            match loading.and_then(|()| run.go_on()) {
-                Ok(()) => run.watch(on_begun, watch),
-                Err(error) => Err(run.refused("resume from a snapshot", error)),
+            match result.and_then(|()| run.go_on()) {
+                Ok(()) => run.watch(on_stage, watch),
+                Err(error) => Err(run.command_error("resume from a snapshot", error)),
             }
         }
     }
 }
 
-/// Runs a guest as [`run`] does, but kills QEMU when `now` returns true.
+/// Runs a guest as [`run`] does, but kills QEMU when `is_time` returns true.
 ///
 /// # Errors
 /// [`RunError`]; in any case, QEMU has ended and nothing is left behind.
@@ -112,11 +112,11 @@ pub fn cut(
     config: BootConfig<'_>,
     machine: &Machine,
     job: &[u8],
-    now: &mut dyn FnMut(&Progress) -> bool,
+    is_time: &mut dyn FnMut(&Progress) -> bool,
 ) -> Result<Cut, RunError> {
     let mut run = Run::start(config, machine, OnStop::GoOn, job, None)?;
-    while !now(&run.progress()?) {
-        if let Some(ended) = run.process.poll().map_err(host("wait for QEMU"))? {
+    while !is_time(&run.progress()?) {
+        if let Some(ended) = run.process.poll().map_err(host_error("wait for QEMU"))? {
             return Err(run.died(ended));
         }
         if run.started.elapsed() >= machine.deadline {
@@ -124,7 +124,7 @@ pub fn cut(
         }
         std::thread::sleep(POLL);
     }
-    run.process.kill().map_err(host("end QEMU"))?;
+    run.process.kill().map_err(host_error("end QEMU"))?;
     run.check_guard()?;
     // Reads the progress again, because the guest ran until it was killed.
     let progress = run.progress()?;
@@ -146,7 +146,7 @@ pub fn save(
     let mut run = Run::start(config, machine, OnStop::Save, b"", None)?.watch_boot(watch)?;
     match run.write_state(file) {
         Ok(()) => Ok(run.mailbox.mailbox()?.get(Word::StoppedAt)),
-        Err(error) => Err(run.refused("save a booted guest", error)),
+        Err(error) => Err(run.command_error("save a booted guest", error)),
     }
 }
 
@@ -192,7 +192,7 @@ impl<'a> Run<'a> {
     ) -> Result<Run<'a>, RunError> {
         let mut asleep = 0;
         loop {
-            if let Some(ended) = self.process.poll().map_err(host("wait for QEMU"))? {
+            if let Some(ended) = self.process.poll().map_err(host_error("wait for QEMU"))? {
                 return Err(self.died(ended));
             }
             let progress = self.progress()?;
@@ -202,17 +202,16 @@ impl<'a> Run<'a> {
             if let Some(report) = self.mailbox.mailbox()?.report() {
                 let report: Result<AgentReport, _> = serde_json::from_slice(&report);
                 let reason = report.ok().and_then(|report| report.reason).unwrap_or_default();
-                return Err(host("boot a guest")(io::Error::other(reason)));
+                return Err(host_error("boot a guest")(io::Error::other(reason)));
             }
-            // The guest reports that it is ready a few instructions before it stops; a stopped machine
-            // sleeps.
+            // The guest reports that it is ready a few instructions before it stops; a stopped machine sleeps.
             let ready = progress.stage >= Stage::Ready && self.process.is_sleeping();
             asleep = if ready { asleep + 1 } else { 0 };
             if asleep > POLLS_ASLEEP {
                 match self.control().and_then(Qmp::status) {
                     Ok(status) if status == "guest-panicked" => return Ok(self),
                     Ok(_) => {}
-                    Err(error) => return Err(self.refused("boot a guest", error)),
+                    Err(error) => return Err(self.command_error("boot a guest", error)),
                 }
             }
             if self.started.elapsed() >= self.machine.stall {
@@ -245,7 +244,7 @@ impl<'a> Run<'a> {
     }
 
     /// Returns the reason why QEMU did not execute a command: it ended, or it reported an error.
-    fn refused(mut self, action: &'static str, error: io::Error) -> RunError {
+    fn command_error(mut self, action: &'static str, error: io::Error) -> RunError {
         let seen = Instant::now();
         while error.kind() != io::ErrorKind::Other && seen.elapsed() < GRACE {
             match self.process.poll() {
@@ -253,23 +252,23 @@ impl<'a> Run<'a> {
                 _ => std::thread::sleep(POLL),
             }
         }
-        host(action)(error)
+        host_error(action)(error)
     }
 
     fn watch(
         mut self,
-        mut on_begun: Option<StageCallback<'_>>,
+        mut on_stage: Option<StageCallback<'_>>,
         watch: &mut dyn FnMut(&Progress) -> Watch,
     ) -> Result<Finished, RunError> {
         let mut first_op = None;
         let mut stages = Stages::default();
-        let mut last = (self.progress()?, Instant::now());
+        let mut last_change = (self.progress()?, Instant::now());
         loop {
             // Poll for the end first: if the guest has ended, the mailbox is then complete.
-            let ended = self.process.poll().map_err(host("wait for QEMU"))?;
+            let ended = self.process.poll().map_err(host_error("wait for QEMU"))?;
             let progress = self.progress()?;
-            if let Some(on_begun) = on_begun.as_mut() {
-                self.report_stages(on_begun).map_err(host("inspect a stage of the trial"))?;
+            if let Some(on_stage) = on_stage.as_mut() {
+                self.report_stages(on_stage).map_err(host_error("inspect a stage of the trial"))?;
             }
             let elapsed = self.started.elapsed();
             stages.observe(&progress, elapsed);
@@ -288,9 +287,9 @@ impl<'a> Run<'a> {
             if let Some(ended) = ended {
                 return Err(self.died(ended));
             }
-            if progress != last.0 {
-                last = (progress, Instant::now());
-            } else if last.1.elapsed() >= self.machine.stall {
+            if progress != last_change.0 {
+                last_change = (progress, Instant::now());
+            } else if last_change.1.elapsed() >= self.machine.stall {
                 return Err(self.give_up(|after, console| RunError::Stalled { after, console }));
             }
             if elapsed >= self.machine.deadline {
@@ -300,12 +299,12 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// Calls `on_begun` for each stage that has begun, and resumes the machine.
-    fn report_stages(&self, on_begun: &mut StageCallback<'_>) -> io::Result<()> {
+    /// Calls `on_stage` for each stage that has begun, and resumes the machine.
+    fn report_stages(&self, on_stage: &mut StageCallback<'_>) -> io::Result<()> {
         let Some(profile) = &self.profile else { return Ok(()) };
-        while let Some(begun) = profile.paused_stage()? {
-            on_begun(&begun, &self.disks, profile.counts()?)?;
-            profile.go_on(&begun)?;
+        while let Some(paused) = profile.paused_stage()? {
+            on_stage(&paused, &self.disks, profile.counts()?)?;
+            profile.go_on(&paused)?;
         }
         Ok(())
     }
@@ -315,7 +314,7 @@ impl<'a> Run<'a> {
         if !self.machine.accel.is_exact() {
             return Ok(());
         }
-        match self.guard.is_active().map_err(host("inspect the clock guard"))? {
+        match self.guard.is_active().map_err(host_error("inspect the clock guard"))? {
             true => Ok(()),
             false => Err(RunError::Unguarded { console: self.lines() }),
         }
@@ -333,7 +332,7 @@ impl<'a> Run<'a> {
         progress: Progress,
     ) -> Result<Finished, RunError> {
         let seen = Instant::now();
-        let wait = host("wait for QEMU");
+        let wait = host_error("wait for QEMU");
         let mut ended = None;
         while ended.is_none() && seen.elapsed() < GRACE {
             ended = self.process.poll().map_err(&wait)?;
@@ -369,7 +368,7 @@ impl<'a> Run<'a> {
         };
         match self.process.kill() {
             Ok(_) => error(after, self.lines()),
-            Err(error) => host("end QEMU")(error),
+            Err(error) => host_error("end QEMU")(error),
         }
     }
 

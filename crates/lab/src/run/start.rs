@@ -59,9 +59,10 @@ struct Memory {
 impl Memory {
     /// Creates the memory, with the job in the mailbox.
     fn new(machine: &Machine, job: &[u8]) -> Result<Memory, RunError> {
-        let mailbox = SharedMailbox::new().map_err(host("get memory for a mailbox"))?;
+        let mailbox = SharedMailbox::new().map_err(host_error("get memory for a mailbox"))?;
         mailbox.mailbox()?.write_job(job)?;
-        let console = memory_file(c"fsdyno-console").map_err(host("get memory for a console"))?;
+        let console =
+            memory_file(c"fsdyno-console").map_err(host_error("get memory for a console"))?;
         let region = |size: u64| {
             let file = tempfile::tempfile_in(&machine.workdir)?;
             file.set_len(size)?;
@@ -76,7 +77,7 @@ impl Memory {
     }
 
     /// Returns the descriptors that QEMU's arguments refer to.
-    fn named(
+    fn descriptors(
         &self,
         config: &BootConfig<'_>,
         machine: &Machine,
@@ -90,7 +91,7 @@ impl Memory {
             console: self.console.as_raw_fd(),
             initramfs: config.initramfs.as_raw_fd(),
             control: control.map(AsRawFd::as_raw_fd),
-            input: input.map_err(host("inspect the workload's input"))?,
+            input: input.map_err(host_error("inspect the workload's input"))?,
             disks: self.disks.iter().map(AsRawFd::as_raw_fd).collect(),
             log: self.log.as_ref().map(AsRawFd::as_raw_fd).zip(self.log_size),
         })
@@ -132,14 +133,14 @@ impl<'a> Run<'a> {
             copy_image(machine, &memory.disks)?;
         }
         let pair = (on_stop != OnStop::GoOn).then(UnixStream::pair).transpose();
-        let (socket, theirs) = pair.map_err(host("create a socket for QEMU"))?.unzip();
-        let files = memory.named(&config, machine, theirs.as_ref())?;
+        let (socket, qemu_socket) = pair.map_err(host_error("create a socket for QEMU"))?.unzip();
+        let files = memory.descriptors(&config, machine, qemu_socket.as_ref())?;
         let mut command = Command::new(program);
         command
             .args(qemu::arguments(cpu, extra_parameters, machine, on_stop, &files))
             .env("LC_ALL", "C");
-        let mut inherited = memory.inherited(&config, machine, theirs.as_ref());
-        let guard = Guard::new().map_err(host("get memory for the clock guard"))?;
+        let mut inherited = memory.inherited(&config, machine, qemu_socket.as_ref());
+        let guard = Guard::new().map_err(host_error("get memory for the clock guard"))?;
         // A guest that boots to be saved is not measured, and its clock must stop with it. With the guard, the main
         // loop would always see the stopped processor before it knows that the machine has stopped, and let time jump
         // (snapshot.rs).
@@ -148,20 +149,20 @@ impl<'a> Run<'a> {
         }
         inherited.extend(guard.files());
         let profile = code.map(Profile::new).transpose();
-        let profile = profile.map_err(host("get memory for the counts of a profiled run"))?;
+        let profile = profile.map_err(host_error("get memory for the counts of a profiled run"))?;
         if let Some(profile) = &profile {
             command.args(["-plugin", &profile.argument(files.mailbox)]);
             inherited.extend(profile.files());
         }
         let processor = cpu.processor().filter(|_| machine.accel.is_exact());
         let plugin = processor.map(Plugin::new).transpose();
-        let plugin = plugin.map_err(host("get memory for the processor model"))?;
+        let plugin = plugin.map_err(host_error("get memory for the processor model"))?;
         if let Some(plugin) = &plugin {
             command.args(["-plugin", &plugin.qemu_option()]);
             inherited.push(plugin.file());
         }
-        let process =
-            Process::start_on(CpuLease::take(), command, &inherited).map_err(host("start QEMU"))?;
+        let process = Process::start_on(CpuLease::take(), command, &inherited)
+            .map_err(host_error("start QEMU"))?;
         let Memory { mailbox, console, disks, log, log_size: _ } = memory;
         Ok(Run {
             config,
@@ -181,7 +182,7 @@ impl<'a> Run<'a> {
 }
 
 /// Returns a function that creates a [`RunError::Host`], for `map_err`.
-pub(super) fn host(action: &'static str) -> impl Fn(io::Error) -> RunError {
+pub(super) fn host_error(action: &'static str) -> impl Fn(io::Error) -> RunError {
     move |error| RunError::Host { action, error }
 }
 

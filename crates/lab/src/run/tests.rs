@@ -115,18 +115,18 @@ fn a_program_that_was_replaced_since_it_was_hashed_is_not_run() {
     let folder = tempfile::tempdir().unwrap();
     let program = folder.path().join("qemu");
     fs::write(&program, "#!/bin/sh\n").unwrap();
-    let (seen, bytes) = HashedFile::read(&program).unwrap();
-    assert!(seen.is_unchanged() && bytes == b"#!/bin/sh\n");
+    let (hashed, bytes) = HashedFile::read(&program).unwrap();
+    assert!(hashed.is_unchanged() && bytes == b"#!/bin/sh\n");
     // A package manager replaces it by renaming another file over it.
-    let new = folder.path().join("new");
-    fs::write(&new, "#!/bin/sh\n").unwrap();
-    fs::rename(&new, &program).unwrap();
+    let replacement = folder.path().join("new");
+    fs::write(&replacement, "#!/bin/sh\n").unwrap();
+    fs::rename(&replacement, &program).unwrap();
     let empty = memory_file(c"test").unwrap();
     let config = BootConfig {
         program: &program,
         kernel: &empty,
         initramfs: &empty,
-        files: &[seen],
+        files: &[hashed],
         cpu: &CpuPlan::default(),
         extra_parameters: "",
     };

@@ -1,5 +1,5 @@
 //! `fsdyno report OUT --archive DIR`: archives the folder of a study, to be committed or shared. `fsdyno report` reads
-//! an archive like the folder itself and judges the claims anew.
+//! an archive like the folder itself and judges the claims again.
 
 mod readme;
 
@@ -81,19 +81,19 @@ pub fn write(
         Failure::invalid_use(format!("failed to create '{}': {error}", into.display()))
     };
     // Written under a name unique to this process, then renamed.
-    let mut new = into.file_name().unwrap_or_default().to_os_string();
-    new.push(format!(".{}.new", std::process::id()));
-    let new = into.with_file_name(new);
-    files::make_folder(new.parent().unwrap_or(&new))?;
-    std::fs::create_dir(&new).map_err(failed)?;
-    let written = fill((folder, &new), file, output).and_then(|sizes| {
+    let mut temporary_name = into.file_name().unwrap_or_default().to_os_string();
+    temporary_name.push(format!(".{}.new", std::process::id()));
+    let temporary = into.with_file_name(temporary_name);
+    files::make_folder(temporary.parent().unwrap_or(&temporary))?;
+    std::fs::create_dir(&temporary).map_err(failed)?;
+    let written = fill((folder, &temporary), file, output).and_then(|sizes| {
         // Also replaces an empty folder.
-        std::fs::rename(&new, into).map_err(failed)?;
+        std::fs::rename(&temporary, into).map_err(failed)?;
         Ok(sizes)
     });
     let sizes = written.inspect_err(|_| {
         // The first error is the one that matters.
-        let _ = std::fs::remove_dir_all(&new);
+        let _ = std::fs::remove_dir_all(&temporary);
     })?;
     let total = Bytes(sizes.iter().sum());
     say(&format!("archive: {} ({total} in {})", into.display(), counted(sizes.len(), "file")));
@@ -261,11 +261,11 @@ mod tests {
     use super::readme::{commands, seeds_by_row};
     use super::*;
 
-    fn ran(run: &str, variant: Variant, seeds: &[u64], kernels: &[&str]) -> ArchivedRun {
+    fn archived_run(run: &str, variant: Variant, seeds: &[u64], kernels: &[&str]) -> ArchivedRun {
         let all: BTreeSet<u64> = seeds.iter().copied().collect();
         let all = BTreeMap::from(["ext4", "xfs"].map(|label| (label.to_string(), all.clone())));
-        let on = |kernel: &&str| (Some(kernel.to_string()), all.clone());
-        let mut seeds: BTreeMap<_, _> = kernels.iter().map(on).collect();
+        let seeds_on = |kernel: &&str| (Some(kernel.to_string()), all.clone());
+        let mut seeds: BTreeMap<_, _> = kernels.iter().map(seeds_on).collect();
         if kernels.is_empty() {
             seeds.insert(None, all);
         }
@@ -282,25 +282,27 @@ mod tests {
     }
 
     #[test]
-    fn one_command_repeats_all_runs_and_one_each_where_they_differ() {
-        let historical = |seeds, kernels| ran("a", Variant::Historical, seeds, kernels);
-        let both = || ran("b", Variant::AsItStands, &[1, 2], &[]);
+    fn one_command_repeats_uniform_runs_and_others_get_their_own_command() {
+        let historical = |seeds, kernels| archived_run("a", Variant::Historical, seeds, kernels);
+        let as_it_stands = || archived_run("b", Variant::AsItStands, &[1, 2], &[]);
         let only_a = "fsdyno study ./study.toml --only a --as then";
         let only_b = "fsdyno study ./study.toml --only b --seed 1 --repeat 2 --out again";
-        let all = [historical(&[1, 2], &["6.1"]), both()];
+        let all = [historical(&[1, 2], &["6.1"]), as_it_stands()];
         assert_eq!(
             commands(&all, true),
             ["fsdyno study ./study.toml --kernel 6.1 --seed 1 --repeat 2 --out again"]
         );
         let with_cpu = |run: ArchivedRun| ArchivedRun { cpu: Some("pc-2001".into()), ..run };
         assert_eq!(
-            commands(&[with_cpu(historical(&[1, 2], &["6.1"])), both()], true),
+            commands(&[with_cpu(historical(&[1, 2], &["6.1"])), as_it_stands()], true),
             [
                 "fsdyno study ./study.toml --kernel 6.1 --cpu pc-2001 --seed 1 --repeat 2 --out again"
             ]
         );
-        let mixed =
-            [with_cpu(historical(&[1], &["6.1"])), ran("b", Variant::AsItStands, &[1], &["6.1"])];
+        let mixed = [
+            with_cpu(historical(&[1], &["6.1"])),
+            archived_run("b", Variant::AsItStands, &[1], &["6.1"]),
+        ];
         assert_eq!(commands(&mixed, true).len(), 2);
         // The commands run nothing else: no other run or variant, no seed in a gap, no kernel of a different run.
         let each =
@@ -313,7 +315,7 @@ mod tests {
                 "fsdyno study ./study.toml --kernel 6.1 --seed 3 --repeat 2 --out again",
             ]
         );
-        let other = ran("b", Variant::AsItStands, &[1, 2], &["6.12"]);
+        let other = archived_run("b", Variant::AsItStands, &[1, 2], &["6.12"]);
         assert_eq!(
             commands(&[historical(&[1, 2], &["6.1"]), other], true)[1],
             "fsdyno study ./study.toml --only b --kernel 6.12 --seed 1 --repeat 2 --out again"
@@ -332,8 +334,8 @@ mod tests {
 
     #[test]
     fn rows_with_more_seeds_than_others_get_their_own_command() {
-        let mut run = ran("a", Variant::Historical, &[1], &["6.1"]);
-        let more = ran("a", Variant::Historical, &[1, 2, 3], &["6.1"]);
+        let mut run = archived_run("a", Variant::Historical, &[1], &["6.1"]);
+        let more = archived_run("a", Variant::Historical, &[1, 2, 3], &["6.1"]);
         let ext4 = more.seeds[&Some("6.1".to_string())]["ext4"].clone();
         run.seeds.get_mut(&Some("6.1".to_string())).unwrap().insert("ext4".into(), ext4);
         let study = "fsdyno study ./study.toml --only a --as then";
@@ -353,7 +355,7 @@ mod tests {
             commands(std::slice::from_ref(&run), true),
             [format!("{study} --fs=ext4 --kernel 6.1 --seed 1 --repeat 3 --out again")]
         );
-        run.seeds.extend(ran("a", Variant::Historical, &[1, 2, 3], &["6.12"]).seeds);
+        run.seeds.extend(archived_run("a", Variant::Historical, &[1, 2, 3], &["6.12"]).seeds);
         assert_eq!(
             commands(std::slice::from_ref(&run), true),
             [
@@ -366,20 +368,20 @@ mod tests {
 
     #[test]
     fn an_archive_that_fails_leaves_no_files() {
-        let place = tempfile::tempdir().unwrap();
-        let (folder, into) = (place.path().join("out"), place.path().join("kept"));
+        let root = tempfile::tempdir().unwrap();
+        let (folder, into) = (root.path().join("out"), root.path().join("kept"));
         let text = "title = \"t\"\nquestion = \"q\"\nsource = \"s\"\n\
                     [[run]]\nname = \"a\"\nworkload = \"dirops\"\n";
         let file = StudyFile::parse("s.toml", text).unwrap();
         let output = || Output { title: "t", text: String::new(), page: String::new() };
         assert!(write((&folder, &into), &file, &output()).is_err(), "there is no study.toml");
-        assert_eq!(place.path().read_dir().unwrap().count(), 0);
+        assert_eq!(root.path().read_dir().unwrap().count(), 0);
         std::fs::create_dir(&folder).unwrap();
         std::fs::write(folder.join(stored::FILE), text).unwrap();
         check(&folder, &into).unwrap();
         write((&folder, &into), &file, &output()).unwrap();
         assert!(into.join(README).exists() && check(&folder, &into).is_err());
-        assert_eq!(place.path().read_dir().unwrap().count(), 2);
+        assert_eq!(root.path().read_dir().unwrap().count(), 2);
         assert!(check(&folder, Path::new(".")).is_err());
         assert!(check(&folder, &folder.join("kept/it")).is_err());
     }

@@ -25,18 +25,18 @@ fn ranges(seeds: &BTreeSet<u64>) -> Vec<(u64, u64)> {
 /// Each range of seeds has its own command.
 pub(super) fn commands(runs: &[ArchivedRun], is_complete: bool) -> Vec<String> {
     let command = |only: &str, part: &Part<'_>| -> Vec<String> {
-        let option = |kernel: &&String| format!(" --kernel {}", quote(kernel));
-        let kernels: String = part.kernels.iter().map(option).collect();
+        let kernel_option = |kernel: &&String| format!(" --kernel {}", quote(kernel));
+        let kernels: String = part.kernels.iter().map(kernel_option).collect();
         let cpu: String = part.cpu.iter().map(|cpu| format!(" --cpu {}", quote(cpu))).collect();
-        let option = |label: &&String| format!(" --fs={}", quote(label));
-        let rows: String = part.rows.iter().flatten().map(option).collect();
-        let command = |(first, count)| {
+        let row_option = |label: &&String| format!(" --fs={}", quote(label));
+        let rows: String = part.rows.iter().flatten().map(row_option).collect();
+        let range_command = |(first, count)| {
             format!(
                 "fsdyno study ./{}{only}{rows}{kernels}{cpu} --seed {first} --repeat {count} --out again",
                 stored::FILE
             )
         };
-        ranges(part.seeds).into_iter().map(command).collect()
+        ranges(part.seeds).into_iter().map(range_command).collect()
     };
     if let Some(part) = common(runs).filter(|_| is_complete) {
         return command("", &part);
@@ -68,13 +68,13 @@ fn common(runs: &[ArchivedRun]) -> Option<Part<'_>> {
 
 /// Returns the README: commands, runs and verdicts.
 pub(super) fn text(output: &Output<'_>, runs: &[ArchivedRun], is_complete: bool) -> String {
-    let listed = |all: BTreeSet<&String>| {
-        let all: Vec<&str> = all.into_iter().map(String::as_str).collect();
-        if all.is_empty() { "-".to_string() } else { all.join(", ") }
+    let listed = |items: BTreeSet<&String>| {
+        let items: Vec<&str> = items.into_iter().map(String::as_str).collect();
+        if items.is_empty() { "-".to_string() } else { items.join(", ") }
     };
     let shown = |(first, count): (u64, u64)| match count {
         1 => first.to_string(),
-        more => format!("{first} to {}", first + (more - 1)),
+        _ => format!("{first} to {}", first + (count - 1)),
     };
     let days: BTreeSet<&String> = runs.iter().flat_map(|run| &run.days).collect();
     let days = match (days.first(), days.last()) {
@@ -123,14 +123,17 @@ pub(super) fn seeds_by_row(run: &ArchivedRun, shown: &dyn Fn(&BTreeSet<u64>) -> 
     if let [Part { rows: None, seeds, .. }] = parts[..] {
         return shown(seeds);
     }
-    let several = run.kernels().len() > 1;
+    let has_several_kernels = run.kernels().len() > 1;
     let text = |part: &Part<'_>| {
-        let list = |all: &BTreeSet<&String>| {
-            all.iter().map(|item| item.as_str()).collect::<Vec<_>>().join(", ")
+        let list = |items: &BTreeSet<&String>| {
+            items.iter().map(|item| item.as_str()).collect::<Vec<_>>().join(", ")
         };
         let rows =
             part.rows.as_ref().map_or_else(String::new, |rows| format!(" of {}", list(rows)));
-        let on = if several { format!(" on {}", list(&part.kernels)) } else { String::new() };
+        let on = match has_several_kernels {
+            true => format!(" on {}", list(&part.kernels)),
+            false => String::new(),
+        };
         format!("{}{rows}{on}", shown(part.seeds))
     };
     parts.iter().map(text).collect::<Vec<_>>().join("; ")

@@ -5,7 +5,7 @@ use fsdyno_record::suggest;
 use super::FileName;
 
 /// All built-in studies in the order of `fsdyno list studies`: today's machines first, then publications by year, then
-/// readers' wishes and kernels. A new study needs a file and a row here.
+/// the claims that readers proposed, and the comparison of kernels. A new study needs a file and a row here.
 const FILES: &[(&str, &str)] = &[
     ("today", include_str!("../../../../studies/today.toml")),
     ("phillips-2001", include_str!("../../../../studies/phillips-2001.toml")),
@@ -33,12 +33,12 @@ pub fn text(name: &str) -> Result<&'static str, Unknown> {
 
 /// Returns the nearest valid name, compared as a whole or by its first word (`phillips`), or else all names.
 fn hint(name: &str) -> String {
-    let first = |name: &'static str| name.split('-').next().unwrap_or(name);
-    let by_first = || {
-        let near = suggest::nearest(name, names().into_iter().map(first))?;
-        names().into_iter().find(|candidate| first(candidate) == near)
+    let first_word = |name: &'static str| name.split('-').next().unwrap_or(name);
+    let by_first_word = || {
+        let near = suggest::nearest(name, names().into_iter().map(first_word))?;
+        names().into_iter().find(|candidate| first_word(candidate) == near)
     };
-    match suggest::nearest(name, names()).or_else(by_first) {
+    match suggest::nearest(name, names()).or_else(by_first_word) {
         Some(near) => format!("did you mean '{near}'?"),
         None => suggest::hint(name, names()),
     }
@@ -69,12 +69,12 @@ mod tests {
     const FOLDER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../studies");
 
     #[test]
-    fn every_study_is_read() {
+    fn every_study_can_be_parsed() {
         for (name, text) in FILES {
             let study = StudyFile::parse(file_name(name), text);
             let study = study.unwrap_or_else(|error| panic!("{error}"));
-            let is_readable = !study.claims.is_empty() || !study.factors.is_empty();
-            assert!(is_readable && !study.about.is_empty(), "{name}");
+            let is_judged = !study.claims.is_empty() || !study.factors.is_empty();
+            assert!(is_judged && !study.about.is_empty(), "{name}");
         }
     }
 

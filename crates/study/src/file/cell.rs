@@ -62,12 +62,12 @@ pub(super) struct Selection {
 struct Label {
     text: String,
     /// Byte offset; `None` for a label known to be valid.
-    at: Option<usize>,
+    offset: Option<usize>,
 }
 
 impl Label {
     fn read(item: &Item<'_>) -> Result<Label, FileError> {
-        Ok(Label { text: item.text()?, at: Some(item.offset()) })
+        Ok(Label { text: item.text()?, offset: Some(item.offset()) })
     }
 }
 
@@ -122,7 +122,7 @@ impl Selection {
     /// Returns the selection for another row, given as a label or as a table of overriding keys.
     pub fn for_row(&self, item: &Item<'_>, runs: &[Run]) -> Result<Selection, FileError> {
         if item.value.as_str().is_some() {
-            if self.run.is_none() && only(runs).is_none() {
+            if self.run.is_none() && only_run(runs).is_none() {
                 let remedy = "write run = \"NAME\" next to it";
                 return Err(item.error("no run is named for this row", remedy));
             }
@@ -141,7 +141,7 @@ impl Selection {
 
     /// Returns the selection with a row whose label is known to be valid.
     pub fn with_row(&self, label: &str) -> Selection {
-        Selection { row: Some(Label { text: label.to_string(), at: None }), ..self.clone() }
+        Selection { row: Some(Label { text: label.to_string(), offset: None }), ..self.clone() }
     }
 
     /// Returns the selection with a run that is known to exist.
@@ -152,7 +152,7 @@ impl Selection {
     /// Returns the name of the run, which by default is that of the only run.
     pub fn run(&self, node: &Node<'_>, runs: &[Run]) -> Result<String, FileError> {
         let names = || runs.iter().map(|run| run.name.as_str()).collect::<Vec<_>>().join(", ");
-        let name = self.run.clone().or_else(|| only(runs));
+        let name = self.run.clone().or_else(|| only_run(runs));
         name.ok_or_else(|| {
             node.error(format!("{} lacks 'run'", node.what), format!("valid values: {}", names()))
         })
@@ -163,9 +163,9 @@ impl Selection {
         let missing =
             |key: &str, remedy: &str| node.error(format!("{} lacks '{key}'", node.what), remedy);
         let run = self.run(node, runs)?;
-        if let Some(Label { text, at: Some(at) }) = &self.row {
+        if let Some(Label { text, offset: Some(offset) }) = &self.row {
             check_row(text, &run, runs).map_err(|hint| {
-                node.source.error(*at, format!("run '{run}' has no row '{text}'"), hint)
+                node.source.error(*offset, format!("run '{run}' has no row '{text}'"), hint)
             })?;
         }
         let figure = self.figure.clone();
@@ -184,16 +184,16 @@ impl Selection {
                 "remove 'op', or use the figure rate, p50, p90, p99, p999 or max",
             ));
         }
-        let (phases, phases_at) = self.phases.clone().ok_or_else(|| {
+        let (phases, phases_offset) = self.phases.clone().ok_or_else(|| {
             let workload = runs.iter().find(|known| known.name == run).map(|run| &run.workload);
             let workload = workload.map_or("NAME", String::as_str);
             missing("phase", &format!("fsdyno show workload {workload} lists the phases"))
         })?;
-        let summed = match figure.dimension() {
+        let is_summable = match figure.dimension() {
             Dimension::Rate | Dimension::Flow | Dimension::Space => false,
             _ => !matches!(figure, Figure::Latency(_)),
         };
-        if phases.len() > 1 && !summed {
+        if phases.len() > 1 && !is_summable {
             return Err(node.error(
                 format!("'{}' cannot be added up over several phases", figure.name()),
                 "name one phase",
@@ -208,7 +208,7 @@ impl Selection {
             at: self.at.clone(),
             unit,
             spot: node.spot(),
-            phase_spot: node.source.spot(phases_at),
+            phase_spot: node.source.spot(phases_offset),
         })
     }
 }
@@ -220,7 +220,7 @@ pub(super) fn unit(item: &Item<'_>) -> Result<Unit, FileError> {
 }
 
 /// Returns the name of the only run, if there is exactly one.
-fn only(runs: &[Run]) -> Option<String> {
+fn only_run(runs: &[Run]) -> Option<String> {
     match runs {
         [run] => Some(run.name.clone()),
         _ => None,

@@ -119,7 +119,7 @@ impl Unit {
 }
 
 /// Figures with a fixed name.
-const WORDS: &[(&str, Figure)] = &[
+const FIGURES: &[(&str, Figure)] = &[
     ("returned", Figure::Returned),
     ("synced", Figure::Synced),
     ("durable", Figure::Durable),
@@ -153,13 +153,14 @@ impl Figure {
         if let Some(thread) = name.strip_prefix(KERNEL_CPU).filter(|name| !name.trim().is_empty()) {
             return Ok(Figure::KernelCpu(Some(thread.trim().to_string())));
         }
-        let found = WORDS.iter().find(|(word, _)| *word == name).map(|(_, figure)| figure.clone());
+        let found =
+            FIGURES.iter().find(|(known, _)| *known == name).map(|(_, figure)| figure.clone());
         found.ok_or_else(|| suggest::hint(name, Figure::names()))
     }
 
     /// Returns the names of all figures.
     pub fn names() -> Vec<&'static str> {
-        WORDS.iter().map(|(word, _)| *word).collect()
+        FIGURES.iter().map(|(known, _)| *known).collect()
     }
 
     /// Returns its name.
@@ -167,8 +168,8 @@ impl Figure {
         if let Figure::KernelCpu(Some(thread)) = self {
             return format!("{KERNEL_CPU}{thread}");
         }
-        let found = WORDS.iter().find(|(_, figure)| figure == self);
-        found.map_or_else(String::new, |(word, _)| (*word).to_string())
+        let found = FIGURES.iter().find(|(_, figure)| figure == self);
+        found.map_or_else(String::new, |(known, _)| (*known).to_string())
     }
 
     /// Returns its dimension.
@@ -203,10 +204,10 @@ mod tests {
 
     #[test]
     fn every_figure_has_a_parsable_name_and_a_unit_of_its_dimension() {
-        for (word, figure) in WORDS {
-            assert_eq!(Figure::named(word).as_ref(), Ok(figure));
-            assert_eq!(figure.name(), *word);
-            assert_eq!(figure.usual_unit().dimension, figure.dimension(), "{word}");
+        for (known, figure) in FIGURES {
+            assert_eq!(Figure::named(known).as_ref(), Ok(figure));
+            assert_eq!(figure.name(), *known);
+            assert_eq!(figure.usual_unit().dimension, figure.dimension(), "{known}");
         }
         let jbd2 = Figure::named("kernel cpu jbd2").unwrap();
         assert_eq!(jbd2, Figure::KernelCpu(Some("jbd2".into())));

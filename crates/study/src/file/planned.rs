@@ -70,32 +70,34 @@ fn check_cell(
     cell: &Cell,
     curve: bool,
 ) -> Result<(), FileError> {
-    let of_run = || planned.iter().filter(|plans| plans.run == cell.run);
-    if of_run().next().is_none() {
+    let run_plans = || planned.iter().filter(|plans| plans.run == cell.run);
+    if run_plans().next().is_none() {
         // Only some runs were requested.
         return Ok(());
     }
     let error = |problem: String, remedy: String| Err(file.error(cell.spot, problem, remedy));
     let (run, row) = (&cell.run, &cell.row);
-    let rows: Vec<&matrix_request::Cell> = of_run()
+    let rows: Vec<&matrix_request::Cell> = run_plans()
         .flat_map(|plans| plans.cells)
         .filter(|planned| planned.plan.label == *row)
         .collect();
     if rows.is_empty() {
         let all_variants =
-            file.run(run).is_some_and(|run| run.variants().len() == of_run().count());
+            file.run(run).is_some_and(|run| run.variants().len() == run_plans().count());
         if !all_variants {
             return Ok(());
         }
-        let labels =
-            of_run().flat_map(|plans| plans.cells).map(|cell| cell.plan.label.as_str()).collect();
+        let labels = run_plans()
+            .flat_map(|plans| plans.cells)
+            .map(|cell| cell.plan.label.as_str())
+            .collect();
         return error(format!("run '{run}' has no row '{row}'"), hint(row, &labels));
     }
     let planned_cell = PlannedCell { file, cell, rows };
     planned_cell.check_phases()?;
     planned_cell.check_op()?;
     planned_cell.check_at()?;
-    planned_cell.check_points(of_run(), curve)
+    planned_cell.check_points(run_plans(), curve)
 }
 
 /// A cell of a claim or table, and the planned cells with its run and row.
@@ -177,7 +179,7 @@ impl PlannedCell<'_> {
     /// Checks that the cell is a single point, or for a curve that it has enough points.
     fn check_points<'p>(
         &self,
-        of_run: impl Iterator<Item = &'p Planned<'p>>,
+        run_plans: impl Iterator<Item = &'p Planned<'p>>,
         curve: bool,
     ) -> Result<(), FileError> {
         let cell = self.cell;
@@ -196,7 +198,7 @@ impl PlannedCell<'_> {
             }
             by_kernel.values().map(BTreeSet::len).max().unwrap_or(0)
         };
-        let max_points = of_run.map(points).max().unwrap_or(0);
+        let max_points = run_plans.map(points).max().unwrap_or(0);
         match curve {
             true if max_points < MIN_POINTS => self.fail(
                 format!(
@@ -231,7 +233,7 @@ mod tests {
 
     const EXAMPLE: &str = include_str!("example.toml");
 
-    /// Returns the error in the example with a part replaced and with its run `tarball` planned.
+    /// Returns the error for the example with `from` replaced by `to`, if only its run `tarball` is planned.
     fn error_with(from: &str, to: &str) -> String {
         assert!(EXAMPLE.contains(from), "the example has no {from}");
         let file = StudyFile::parse("my.toml", &EXAMPLE.replacen(from, to, 1)).unwrap();
@@ -250,7 +252,7 @@ mod tests {
     }
 
     /// Returns `LINE:COLUMN` of `part` in the first line of the example that contains `line`.
-    fn place(line: &str, part: &str) -> String {
+    fn position(line: &str, part: &str) -> String {
         let (index, line) =
             EXAMPLE.lines().enumerate().find(|(_, text)| text.contains(line)).unwrap();
         format!("{}:{}", index + 1, line[..line.find(part).unwrap()].chars().count() + 1)
@@ -260,14 +262,14 @@ mod tests {
     fn an_unknown_phase_is_reported_at_its_own_column() {
         let from = "{ name = \"remove\", phase = \"remove\"";
         let text = error_with(from, &from.replace("phase = \"remove\"", "phase = \"remov\""));
-        let expected = place(from, "\"remove\", figure");
+        let expected = position(from, "\"remove\", figure");
         assert!(
             text.starts_with(&format!("my.toml:{expected}: run 'tarball' has no phase 'remov'")),
             "{text}"
         );
         let from = "row = \"ext4-128\", phase = \"remove\"";
         let text = error_with(from, "row = \"ext4-128\", phase = \"remov\"");
-        assert!(text.starts_with(&format!("my.toml:{}:", place(from, "\"remove\""))), "{text}");
+        assert!(text.starts_with(&format!("my.toml:{}:", position(from, "\"remove\""))), "{text}");
     }
 
     #[test]

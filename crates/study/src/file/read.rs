@@ -190,7 +190,7 @@ impl<'a> Item<'a> {
         match self.value.as_str() {
             Some(text) if !text.trim().is_empty() => Ok(text.trim().to_string()),
             Some(_) => Err(self.error(format!("'{}' is empty", self.name), "write some text")),
-            None => Err(self.kind("a string", "write it in quotes")),
+            None => Err(self.type_error("a string", "write it in quotes")),
         }
     }
 
@@ -199,20 +199,24 @@ impl<'a> Item<'a> {
         let written = match self.value {
             DeValue::Integer(number) if number.radix() == 10 => number.as_str(),
             DeValue::Float(number) => number.as_str(),
-            DeValue::Integer(_) => return Err(self.kind("a number", "write it in decimal")),
-            DeValue::String(_) => return Err(self.kind("a number", "write it without quotes")),
-            _ => return Err(self.kind("a number", "write one, such as 1.5")),
+            DeValue::Integer(_) => return Err(self.type_error("a number", "write it in decimal")),
+            DeValue::String(_) => {
+                return Err(self.type_error("a number", "write it without quotes"));
+            }
+            _ => return Err(self.type_error("a number", "write one, such as 1.5")),
         };
         match written.parse() {
             Ok(number) if f64::is_finite(number) => Ok(number),
-            _ => Err(self.kind("a number", "write a finite one")),
+            _ => Err(self.type_error("a number", "write a finite one")),
         }
     }
 
     /// Returns the value as a whole number within bounds.
     pub fn whole(&self, min: u64, max: u64) -> Result<u64, FileError> {
         let Some(number) = self.value.as_integer() else {
-            return Err(self.kind("a whole number", &format!("it is one from {min} to {max}")));
+            return Err(
+                self.type_error("a whole number", &format!("it is one from {min} to {max}"))
+            );
         };
         let found = Some(number).filter(|number| number.radix() == 10);
         let found = found.and_then(|number| number.as_str().parse().ok());
@@ -225,7 +229,7 @@ impl<'a> Item<'a> {
     /// Returns the values of the list; each has the list's name in errors.
     pub fn list(&self) -> Result<Vec<Item<'a>>, FileError> {
         let DeValue::Array(values) = self.value else {
-            return Err(self.kind("a list", "write it in square brackets"));
+            return Err(self.type_error("a list", "write it in square brackets"));
         };
         let item = |value: &'a Spanned<DeValue<'a>>| Item {
             source: self.source,
@@ -260,7 +264,7 @@ impl<'a> Item<'a> {
                 offset: self.span.start,
                 what: format!("'{}'", self.name),
             }),
-            _ => Err(self.kind("a table", remedy)),
+            _ => Err(self.type_error("a table", remedy)),
         }
     }
 
@@ -271,12 +275,12 @@ impl<'a> Item<'a> {
             DeValue::Integer(number) if number.radix() == 10 => Ok(number.as_str().to_string()),
             DeValue::Float(number) => Ok(number.as_str().to_string()),
             DeValue::Boolean(value) => Ok(value.to_string()),
-            _ => Err(self.kind("a string or a number", "write it as on the command line")),
+            _ => Err(self.type_error("a string or a number", "write it as on the command line")),
         }
     }
 
     /// Returns the error for a value of the wrong type.
-    fn kind(&self, expected: &str, remedy: &str) -> FileError {
+    fn type_error(&self, expected: &str, remedy: &str) -> FileError {
         let kind = match self.value {
             DeValue::String(_) => "a string",
             DeValue::Integer(_) | DeValue::Float(_) => "a number",

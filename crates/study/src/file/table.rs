@@ -213,7 +213,9 @@ fn per(item: &Item<'_>, table: &str, columns: &[Column]) -> Result<(), FileError
             "column '{per}' has the unit {}, which is not a unit of time",
             column.unit.name
         );
-        return Err(item.error(problem, "name the column of the times that its rates are of"));
+        return Err(
+            item.error(problem, "name the column of the times that correspond to the rates")
+        );
     }
     Ok(())
 }
@@ -226,7 +228,7 @@ fn column(
     let node =
         item.table("write { name = \"create\", phase = \"create\", figure = \"returned\" }")?;
     let named = node.clone().named(format!("a column of table '{table}'"));
-    let name = named.require("name", "write its head as it was printed")?.text()?;
+    let name = named.require("name", "write its heading as printed")?.text()?;
     let node = node.named(format!("column '{name}' of table '{table}'"));
     let context_keys = cell::KEYS.iter().copied().filter(|key| *key != "row");
     let keys: Vec<&str> =
@@ -258,7 +260,9 @@ fn column(
     let per = node.get("per").map(|item| item.text()).transpose()?;
     if let Some(item) = node.get("per").filter(|_| per.as_ref() == Some(&name)) {
         let problem = format!("column '{name}' has itself as 'per'");
-        return Err(item.error(problem, "name the column of the times that its rates are of"));
+        return Err(
+            item.error(problem, "name the column of the times that correspond to the rates")
+        );
     }
     if of.is_some() != per.is_some() {
         return Err(node.error(

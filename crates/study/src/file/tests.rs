@@ -6,17 +6,17 @@ fn example() -> StudyFile {
     StudyFile::parse("example.toml", EXAMPLE).unwrap()
 }
 
-/// Returns the error of the example with a part replaced.
+/// Returns the error for the example with `from` replaced by `to`.
 fn error_with(from: &str, to: &str) -> String {
     assert!(EXAMPLE.contains(from), "the example has no {from}");
     let text = EXAMPLE.replacen(from, to, 1);
     match StudyFile::parse("my.toml", &text) {
-        Ok(_) => panic!("{to} is taken"),
+        Ok(_) => panic!("{to} is accepted"),
         Err(error) => error.to_string(),
     }
 }
 
-/// Returns `LINE:` of the first line of the example with a text.
+/// Returns `my.toml:LINE:` for the first line of the example that contains `part`.
 fn line_of(part: &str) -> String {
     let line = EXAMPLE.lines().position(|line| line.contains(part)).unwrap() + 1;
     format!("my.toml:{line}:")
@@ -34,7 +34,7 @@ fn the_example_is_parsed() {
     assert_eq!(curve.serves(Variant::Historical), Some(Variant::AsItStands));
     let args = |variant| {
         let args = tarball.conditions(variant).unwrap().arguments();
-        args.into_iter().map(|word| word.text).collect::<Vec<_>>()
+        args.into_iter().map(|argument| argument.text).collect::<Vec<_>>()
     };
     assert_eq!(
         args(Variant::Historical),
@@ -129,7 +129,7 @@ fn an_invalid_name_is_reported_with_its_position_and_the_nearest_valid_one() {
 }
 
 #[test]
-fn invalid_input_is_reported_with_its_position_and_the_right_form() {
+fn invalid_input_is_reported_with_its_position_and_the_valid_form() {
     let mut faults = Vec::new();
     for (from, to, problem, remedy) in [
         (
@@ -266,7 +266,7 @@ fn invalid_input_is_reported_with_its_position_and_the_right_form() {
         let line = text.split(':').nth(1).and_then(|line| line.parse::<usize>().ok());
         let expected = line_of(from);
         let expected_line = expected.split(':').nth(1).and_then(|line| line.parse::<usize>().ok());
-        // A missing key is reported at its table: in this line or some above.
+        // A missing key is reported at its table: up to five lines above.
         let is_near = line.zip(expected_line).is_some_and(|(line, expected_line)| {
             (expected_line.saturating_sub(5)..=expected_line + 1).contains(&line)
         });
@@ -278,7 +278,7 @@ fn invalid_input_is_reported_with_its_position_and_the_right_form() {
 }
 
 #[test]
-fn a_file_without_a_run_and_an_empty_one_are_refused() {
+fn an_empty_file_and_one_without_a_title_are_refused() {
     let error = |text: &str| StudyFile::parse("my.toml", text).unwrap_err().to_string();
     assert!(error("").starts_with("my.toml:1:1: the file has no run; write one: [[run]]"));
     let no_title = "[[run]]\nname = 'a'\nworkload = 'dirops'\n";
@@ -286,7 +286,7 @@ fn a_file_without_a_run_and_an_empty_one_are_refused() {
 }
 
 #[test]
-fn a_name_of_a_run_has_64_letters_at_most() {
+fn the_name_of_a_run_has_at_most_64_characters() {
     let named = |letters: usize| format!("name = \"{}\"", "a".repeat(letters));
     let text = error_with("name = \"curve\"", &named(65));
     assert!(text.ends_with("the name of a run has 65 characters; use at most 64"), "{text}");
@@ -301,7 +301,8 @@ fn a_row_named_by_its_spec_has_the_name_of_its_plan() {
     let run = StudyFile::parse("a.toml", text).unwrap().runs.remove(0);
     let rows = run.rows(Variant::AsItStands).unwrap();
     assert_eq!(rows, ["ext4 -I 128", "classic-ext2 -b 1024", "small"]);
-    let args: Vec<String> = run.common.arguments().into_iter().map(|word| word.text).collect();
+    let args: Vec<String> =
+        run.common.arguments().into_iter().map(|argument| argument.text).collect();
     assert_eq!(args[..2], ["--fs=ext4 -I 128", "--fs=classic-ext2 -b 1024"]);
 }
 
@@ -312,7 +313,7 @@ fn a_missing_cell_is_reported_with_the_number_of_cells() {
 }
 
 #[test]
-fn cells_of_one_check_have_one_unit() {
+fn the_cells_of_a_check_must_have_the_same_unit() {
     let check = |text: &str, from: &str| {
         assert!(text.starts_with(&line_of(from)), "{text}");
         assert!(text.contains("a cell in ms is compared with one in s"), "{text}");
@@ -320,7 +321,7 @@ fn cells_of_one_check_have_one_unit() {
     };
     let both = "of = { phase = \"remove\" }, over = { phase = [\"extract\"] }";
     let ms = "of = { phase = \"remove\", unit = \"ms\" }, over = { phase = [\"extract\"] }";
-    // Compared with the usual unit of the figure, with another, and with that of the context.
+    // The other cell has the figure's usual unit, a unit of its own, or the unit of the context.
     check(&error_with(both, ms), both);
     check(&error_with(both, &ms.replace("[\"extract\"]", "[\"extract\"], unit = \"s\"")), both);
     let context = ms.replace(", unit = \"ms\" }", " }, unit = \"ms\"");
@@ -333,8 +334,8 @@ fn cells_of_one_check_have_one_unit() {
     let rows = "rows = [\"ext4-128\", \"ext3-128\"]";
     check(&error_with(rows, "rows = [{ row = \"ext4-128\", unit = \"ms\" }, \"ext3-128\"]"), rows);
     // One unit for all of them is valid, wherever it is given.
-    for right in [context, ms.replace("[\"extract\"]", "[\"extract\"], unit = \"ms\"")] {
-        StudyFile::parse("my.toml", &EXAMPLE.replace(both, &right)).unwrap();
+    for valid in [context, ms.replace("[\"extract\"]", "[\"extract\"], unit = \"ms\"")] {
+        StudyFile::parse("my.toml", &EXAMPLE.replace(both, &valid)).unwrap();
     }
 }
 
@@ -383,7 +384,7 @@ figure = "durable"
 "#;
 
 #[test]
-fn each_stands_for_a_run_of_every_value_and_factors_name_the_group() {
+fn each_expands_to_a_run_for_every_value_and_factors_may_name_the_group() {
     let study = StudyFile::parse("my.toml", GROUPS).unwrap();
     let names: Vec<&str> = study.runs.iter().map(|run| run.name.as_str()).collect();
     assert_eq!((names, study.source.as_str()), (vec!["files-server-2026", "files-pi-2024"], ""));

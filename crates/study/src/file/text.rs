@@ -1,4 +1,4 @@
-//! Reads the text of a study file. The given path may be that of any file.
+//! Reads the text of a study file, whose path may by mistake be that of a device, a folder or a large file.
 
 use std::path::Path;
 
@@ -57,7 +57,7 @@ mod tests {
     const EXAMPLE: &str = include_str!("example.toml");
 
     /// Returns the error for a file with these bytes, with its path replaced by `my.toml`.
-    fn refused(bytes: &[u8]) -> String {
+    fn error_for(bytes: &[u8]) -> String {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("my.toml").display().to_string();
         std::fs::write(&path, bytes).unwrap();
@@ -68,7 +68,7 @@ mod tests {
     fn invalid_utf_8_is_reported_with_its_position() {
         let expected = "my.toml:2:5: the byte 0xf6 is not valid UTF-8; save it as UTF-8";
         assert_eq!(
-            refused(
+            error_for(
                 "title\nä = "
                     .as_bytes()
                     .iter()
@@ -79,7 +79,7 @@ mod tests {
             ),
             expected
         );
-        let utf16 = refused(b"\xff\xfet\0");
+        let utf16 = error_for(b"\xff\xfet\0");
         assert!(utf16.starts_with("my.toml:1:1: the byte 0xff is not valid UTF-8"), "{utf16}");
     }
 
@@ -91,7 +91,7 @@ mod tests {
         assert!(message(&folder.path().display().to_string()).contains("it is a folder;"));
         assert!(message("/nonexistent/my.toml").contains("No such file"));
         let limit = usize::try_from(WRITTEN.max_size.0).unwrap();
-        assert!(refused(&vec![b'#'; limit + 1]).contains("larger than 1 MiB"));
+        assert!(error_for(&vec![b'#'; limit + 1]).contains("larger than 1 MiB"));
         let path = folder.path().join("most.toml").display().to_string();
         std::fs::write(&path, vec![b'#'; limit]).unwrap();
         assert_eq!(read_text(&path).unwrap().len(), limit);
@@ -105,7 +105,7 @@ mod tests {
         let invalid = |text: &str| text.replacen("#:schema", "x = 1 #", 1);
         assert_eq!(message(&invalid(&marked)), message(&invalid(EXAMPLE)));
         let tenth = "1/10".parse().unwrap();
-        // After a comment, and before a key on the first line.
+        // The scale is inserted after a leading comment, or before a key on the first line.
         for text in [EXAMPLE.to_string(), EXAMPLE.lines().skip(2).collect::<Vec<_>>().join("\n")] {
             let stored = with_scale(&format!("\u{feff}{text}"), tenth);
             assert_eq!(stored, with_scale(&text, tenth));

@@ -8,14 +8,14 @@ use fsdyno_report::{Matching, Pairing, counted, processor_error, risks};
 use fsdyno_stats::{Estimate, Summary, growth};
 
 use super::figure;
-use super::trials::{Found, Trials, in_unit};
+use super::trials::{CellTrials, Trials, in_unit};
 use super::verdict::{Edge, Part, counts_from};
 use crate::file::{Bound, Cell, Check, Figure};
 
 /// The parameter in which the points of a curve differ.
 const FILES: &str = "files";
 
-/// The minimum influence of the instrument on a ratio that is noted, as a fraction.
+/// The smallest effect of the instrument on a ratio that is worth a note, as a fraction.
 const MIN_INSTRUMENT_EFFECT: f64 = 0.01;
 
 /// The result of a check.
@@ -45,15 +45,15 @@ impl Measured {
         let (numerator, denominator) = (self.means[numerator].1, self.means[denominator].1);
         if (numerator > denominator) != (ratio > 1.0) && numerator != denominator && ratio != 1.0 {
             self.note(format!(
-                "The means of {what} are in the opposite order; the claim is judged by the ratio of logarithms, by seed where \
-                 they are pairs."
+                "The means of {what} are in the opposite order; the claim is judged by the ratio of geometric means, \
+                 paired by seed where possible."
             ));
         }
     }
 
     /// Adds a note if the instrument's shares of the two sides may move their ratio by more than
     /// [`MIN_INSTRUMENT_EFFECT`].
-    fn compare_instruments(&mut self, mut sides: [(&Cell, &Found<'_>); 2]) {
+    fn compare_instruments(&mut self, mut sides: [(&Cell, &CellTrials<'_>); 2]) {
         let both = sides.map(|(cell, _)| cell.clone());
         // Both directions of a ratio produce the same note.
         sides.sort_by_key(|(cell, _)| label(cell, &both));
@@ -68,13 +68,13 @@ impl Measured {
         }
         let percent = |share: f64| format!("{} %", digits((share * 1000.0).round() / 10.0));
         let [first, second] = sides.map(|(cell, _)| label(cell, &both));
-        let (more, less) = match first_share > second_share {
+        let (more_affected, less_affected) = match first_share > second_share {
             true => (&first, &second),
             false => (&second, &first),
         };
         self.note(format!(
-            "The instrument ran for {} of the time of '{first}' and {} of that of '{second}': without it, '{more}' would \
-             take up to {} less time relative to '{less}'.",
+            "The instrument ran for {} of the time of '{first}' and {} of that of '{second}': without it, \
+             '{more_affected}' would take up to {} less time relative to '{less_affected}'.",
             percent(first_share),
             percent(second_share),
             percent(saved)
@@ -82,7 +82,7 @@ impl Measured {
     }
 
     /// Collects the notes on the trials of a cell.
-    fn add_notes(&mut self, cell: &Cell, found: &Found<'_>) {
+    fn add_notes(&mut self, cell: &Cell, found: &CellTrials<'_>) {
         let model = found.runs.iter().all(|(trial, _)| trial.plan.in_model());
         self.in_model = Some(model && self.in_model.unwrap_or(true));
         for (trial, _) in &found.runs {
@@ -115,7 +115,7 @@ impl Measured {
 }
 
 /// Returns the name of a flag. For UNSAFE it includes the unsafe options: `UNSAFE (barrier=0)`.
-fn flag_name(flag: Flag, found: &Found<'_>) -> String {
+fn flag_name(flag: Flag, found: &CellTrials<'_>) -> String {
     let risks = found.runs.first().filter(|_| flag == Flag::Unsafe).map(|(trial, _)| risks(trial));
     let options: Vec<&str> = risks
         .iter()
@@ -137,8 +137,8 @@ pub fn measure(check: &Check, margin: f64, trials: &Trials<'_>) -> Result<Measur
     match check {
         Check::Ratio { numerator, denominator, bound } => {
             let (above, below) = edges(*bound);
-            let counts = counts_from(above, below, margin);
-            let estimate = ratio(numerator, denominator, counts, trials, &mut measured)?;
+            let threshold = counts_from(above, below, margin);
+            let estimate = ratio(numerator, denominator, threshold, trials, &mut measured)?;
             measured.parts.push(compared(
                 &[numerator, denominator],
                 trials,
@@ -181,8 +181,8 @@ fn order(
     measured.means = means(cells, trials)?;
     for (index, pair) in cells.windows(2).enumerate() {
         let above = Some(Edge::exclusive(1.0));
-        let counts = counts_from(above, None, margin);
-        let estimate = ratio(&pair[1], &pair[0], counts, trials, measured)?;
+        let threshold = counts_from(above, None, margin);
+        let estimate = ratio(&pair[1], &pair[0], threshold, trials, measured)?;
         let what = ratio_name(&pair[1], &pair[0]);
         measured.compare_means((index + 1, index), &what, estimate.value);
         let part = part(&[&pair[1], &pair[0]], estimate, (above, None));
@@ -205,13 +205,13 @@ fn within(
             // The larger over the smaller, by the ratio that is judged: it is computed from pairs of seeds
             // and from logarithms, so the two means may be in a different order.
             let estimate = ratio(new, base, None, trials, measured)?;
-            let (new, base, places, estimate) = match estimate.value < 1.0 {
+            let (new, base, indices, estimate) = match estimate.value < 1.0 {
                 true => (base, new, (from, to), ratio(base, new, None, trials, measured)?),
                 false => (new, base, (to, from), estimate),
             };
             let below = Some(Edge::inclusive(at_most));
             let what = ratio_name(new, base);
-            measured.compare_means(places, &what, estimate.value);
+            measured.compare_means(indices, &what, estimate.value);
             // The claim is that there is no difference, so it cannot be reversed.
             let part = part(&[new, base], estimate, (None, below));
             let compared = compared(&[new, base], trials, part);
@@ -251,11 +251,11 @@ fn compared(cells: &[&Cell; 2], trials: &Trials<'_>, part: Part) -> Part {
 }
 
 /// Returns the ratio of two cells, paired by seed for trials of the lab. For two samples it includes the
-/// permutation test of a ratio of `counts`, in addition to the test of a ratio of 1.
+/// permutation test of a ratio of `threshold`, in addition to the test of a ratio of 1.
 fn ratio(
     numerator: &Cell,
     denominator: &Cell,
-    counts: Option<f64>,
+    threshold: Option<f64>,
     trials: &Trials<'_>,
     measured: &mut Measured,
 ) -> Result<Estimate, String> {
@@ -286,16 +286,17 @@ fn ratio(
     let comparison = comparison.ok_or("its ratio is not finite")?;
     // `Comparison::without_verdict` needs no check: `Trials::of` refuses every flag that forbids a verdict.
     let estimate = Estimate::of_ratio(&comparison);
-    let Some(counts) = counts.filter(|_| comparison.relabelled.is_some()) else {
+    let Some(threshold) = threshold.filter(|_| comparison.relabelled.is_some()) else {
         return Ok(estimate);
     };
-    let longer = |run: &fsdyno_report::Run<'_>| side(denominator, run).map(|value| value * counts);
+    let longer =
+        |run: &fsdyno_report::Run<'_>| side(denominator, run).map(|value| value * threshold);
     let moved = pairing.compare_sides(longer, |run| side(numerator, run));
-    Ok(moved.map_or(estimate, |moved| estimate.with_permutation_at(counts, &moved)))
+    Ok(moved.map_or(estimate, |moved| estimate.with_permutation_at(threshold, &moved)))
 }
 
 /// Returns the instrument's share of a cell's time; `None` if the cell is neither an elapsed time nor a rate.
-fn instrument(cell: &Cell, found: &Found<'_>) -> Option<f64> {
+fn instrument(cell: &Cell, found: &CellTrials<'_>) -> Option<f64> {
     let timed = matches!(
         cell.figure,
         Figure::Returned
@@ -362,7 +363,7 @@ fn label(cell: &Cell, cells: &[Cell]) -> String {
         label.push_str(&format!(" {}", cell.phases.join(" and ")));
     }
     if differs(&|a, b| a.figure == b.figure && a.op == b.op) {
-        label.push_str(&format!(" {}", figure_of(cell)));
+        label.push_str(&format!(" {}", format_figure(cell)));
     }
     if differs(&|a, b| a.at == b.at) {
         let params: Vec<String> = cell.at.iter().map(|(k, v)| format!("{k}={v}")).collect();
@@ -378,28 +379,29 @@ fn ratio_name(numerator: &Cell, denominator: &Cell) -> String {
 }
 
 /// Formats a figure: `rate of unlink`, `returned`.
-fn figure_of(cell: &Cell) -> String {
+fn format_figure(cell: &Cell) -> String {
     let op = cell.op.map(|op| format!(" of {op}")).unwrap_or_default();
     format!("{}{op}", cell.figure.name())
 }
 
 /// Formats a check: `returned of tarball extract: ext3-128 over ext4-128; more than 1`.
-pub fn words(check: &Check) -> String {
+pub fn format_check(check: &Check) -> String {
     let cells = check.cells();
     let cell = cells[0];
     let params: Vec<String> = cell.at.iter().map(|(k, v)| format!(" {k}={v}")).collect();
-    let same = |equal: &dyn Fn(&Cell, &Cell) -> bool| cells.iter().all(|other| equal(other, cell));
+    let all_equal =
+        |equal: &dyn Fn(&Cell, &Cell) -> bool| cells.iter().all(|other| equal(other, cell));
     let mut common = Vec::new();
-    if same(&|a, b| a.figure == b.figure && a.op == b.op) {
-        common.push(format!("{} of", figure_of(cell)));
+    if all_equal(&|a, b| a.figure == b.figure && a.op == b.op) {
+        common.push(format!("{} of", format_figure(cell)));
     }
-    if same(&|a, b| a.run == b.run) {
+    if all_equal(&|a, b| a.run == b.run) {
         common.push(cell.run.clone());
     }
-    if same(&|a, b| a.phases == b.phases) {
+    if all_equal(&|a, b| a.phases == b.phases) {
         common.push(cell.phases.join(" and "));
     }
-    let params = if same(&|a, b| a.at == b.at) { params.concat() } else { String::new() };
+    let params = if all_equal(&|a, b| a.at == b.at) { params.concat() } else { String::new() };
     let common = common.join(" ") + &params;
     // If the sides have nothing in common, their labels are complete.
     let head = if common.is_empty() { String::new() } else { format!("{}: ", common.trim_start()) };

@@ -62,7 +62,7 @@ impl Untested {
 
     fn into_claim(self, claim: &Claim) -> study::Claim {
         let check = match &claim.test {
-            Test::Check(check) => Some(check::words(check)),
+            Test::Check(check) => Some(check::format_check(check)),
             Test::Untestable(_) => None,
         };
         study::Claim {
@@ -122,7 +122,7 @@ impl Context<'_> {
             verdict,
             why: self.why(part),
             check: match &self.claim.test {
-                Test::Check(check) => Some(check::words(check)),
+                Test::Check(check) => Some(check::format_check(check)),
                 Test::Untestable(_) => None,
             },
             unit: unit(self.claim),

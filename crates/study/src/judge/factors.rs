@@ -6,7 +6,7 @@ use fsdyno_report::{Pairing, processor_error};
 use fsdyno_stats::Summary;
 use fsdyno_stats::compare::Verdict;
 
-use super::trials::{Found, Trials, in_unit};
+use super::trials::{CellTrials, Trials, in_unit};
 use crate::file::{Cell, Dimension, Factors};
 
 /// The minimum difference that counts, as in tables of trials.
@@ -20,7 +20,7 @@ pub fn tables(trials: &Trials<'_>) -> Vec<study::Factors> {
 }
 
 /// The result for a row in a column.
-type Side<'a> = Result<(Cell, Found<'a>, f64), String>;
+type Side<'a> = Result<(Cell, CellTrials<'a>, f64), String>;
 
 fn table(factors: &Factors, trials: &Trials<'_>) -> study::Factors {
     let mut rows: Vec<FactorRow> = labels(factors, trials)
@@ -33,7 +33,7 @@ fn table(factors: &Factors, trials: &Trials<'_>) -> study::Factors {
         let sides: Vec<Side<'_>> = rows.iter().map(side).collect();
         // A row that may lose acknowledged data cannot be the best one.
         let is_safe =
-            |(_, found, _): &&(Cell, Found<'_>, f64)| !found.flags.contains(&Flag::Unsafe);
+            |(_, found, _): &&(Cell, CellTrials<'_>, f64)| !found.flags.contains(&Flag::Unsafe);
         let candidates = sides.iter().filter_map(|side| side.as_ref().ok()).filter(is_safe);
         let best_side = candidates.min_by(|a, b| a.2.total_cmp(&b.2));
         best.push(best_side.map(|(_, _, mean)| *mean));
@@ -80,7 +80,7 @@ fn side<'a>(cell: Cell, trials: &Trials<'a>) -> Side<'a> {
 }
 
 /// Returns the factor of a row relative to the best one.
-fn factor(side: &Side<'_>, best: Option<&(Cell, Found<'_>, f64)>) -> Factor {
+fn factor(side: &Side<'_>, best: Option<&(Cell, CellTrials<'_>, f64)>) -> Factor {
     let (cell, found, mean) = match (side, best) {
         (Err(reason), _) => return Factor { missing: Some(reason.clone()), ..Factor::default() },
         (Ok(side), _) => side,

@@ -17,7 +17,7 @@ pub fn value(cell: &Cell, trial: &Trial) -> Result<f64, String> {
         phases.iter().map(|phase| field(phase)).sum()
     };
     let time = |field: &dyn Fn(&Phase) -> Nanos| sum(&|phase| Ok(field(phase).seconds()));
-    let stamp = |field: &dyn Fn(&Phase) -> Option<Nanos>, what: &str| {
+    let time_until = |field: &dyn Fn(&Phase) -> Option<Nanos>, what: &str| {
         sum(&|phase| {
             let unknown = || format!("the time until phase '{}' was {what} is unknown", phase.name);
             field(phase).map(Nanos::seconds).ok_or_else(unknown)
@@ -25,8 +25,8 @@ pub fn value(cell: &Cell, trial: &Trial) -> Result<f64, String> {
     };
     match &cell.figure {
         Figure::Returned => time(&|phase| phase.returned_ns),
-        Figure::Synced => stamp(&|phase| phase.synced_ns, "synced"),
-        Figure::Durable => stamp(&|phase| phase.durable_ns, "durable"),
+        Figure::Synced => time_until(&|phase| phase.synced_ns, "synced"),
+        Figure::Durable => time_until(&|phase| phase.durable_ns, "durable"),
         Figure::Cpu => time(&|phase| phase.cpu_ns),
         Figure::User => time(&|phase| phase.user_ns),
         Figure::System => time(&|phase| phase.system_ns),

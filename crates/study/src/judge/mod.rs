@@ -111,13 +111,13 @@ fn part<'a>(
     variant: Variant,
     kernel: Option<&'a str>,
 ) -> Part<'a> {
-    let of_kernel =
+    let is_on_kernel =
         |result: &&RunResult| result.kernel.is_none() || result.kernel.as_deref() == kernel;
-    let of_variant =
-        results.iter().filter(|result| serves(file, result, variant)).filter(of_kernel);
+    let part_results =
+        results.iter().filter(|result| serves(file, result, variant)).filter(is_on_kernel);
     let mut scale = 1;
     let mut runs: Vec<(&str, Vec<&Trial>)> = Vec::new();
-    for result in of_variant {
+    for result in part_results {
         scale = scale.max(result.scale);
         match runs.iter_mut().find(|(name, _)| *name == result.run) {
             Some((_, trials)) => trials.extend(&result.trials),

@@ -53,7 +53,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_stable_series_is_of_the_year_of_its_first_release() {
+    fn a_stable_series_belongs_to_the_year_of_its_first_release() {
         for (release, expected) in [
             ("2.4.13", 2001),
             ("2.6.27.4", 2008),
@@ -70,7 +70,7 @@ mod tests {
     }
 
     #[test]
-    fn no_current_kernel_is_of_the_time_of_a_classic_study() {
+    fn no_current_kernel_is_contemporary_with_a_classic_study() {
         assert!(is_contemporary("2.6.27", 2008) && !is_contemporary("2.6.29", 2008));
         assert!(!is_contemporary("5.10.0-32-amd64", 2011) && !is_contemporary("", 2011));
     }

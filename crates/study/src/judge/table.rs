@@ -76,8 +76,8 @@ pub fn doubts(published: &Published) -> BTreeMap<(usize, usize), Vec<String>> {
     let row_of = |label: &str| published.rows.iter().position(|row| row.label == label);
     let column_of = |name: &str| published.columns.iter().position(|column| column.name == name);
     for doubt in &published.doubts {
-        if let Some(place) = row_of(&doubt.row).zip(column_of(&doubt.column)) {
-            doubts.entry(place).or_default().push(doubt.why.clone());
+        if let Some(position) = row_of(&doubt.row).zip(column_of(&doubt.column)) {
+            doubts.entry(position).or_default().push(doubt.why.clone());
         }
     }
     for (rate_column, column) in published.columns.iter().enumerate() {
@@ -86,7 +86,7 @@ pub fn doubts(published: &Published) -> BTreeMap<(usize, usize), Vec<String>> {
         for (row, what, problem) in contradictions(published, time_column, rate_column, of) {
             // If time and rate contradict each other, the table does not show which is wrong, so both are doubted.
             let (time, rate) = (&published.columns[time_column].name, &column.name);
-            let (places, reason) = match what {
+            let (doubted_columns, reason) = match what {
                 Subject::Time => (vec![time_column], problem),
                 Subject::Rate => (vec![rate_column], problem),
                 Subject::Both => (
@@ -94,7 +94,7 @@ pub fn doubts(published: &Published) -> BTreeMap<(usize, usize), Vec<String>> {
                     format!("'{time}' and '{rate}' contradict each other: {problem}"),
                 ),
             };
-            for index in places {
+            for index in doubted_columns {
                 let reasons = doubts.entry((row, index)).or_default();
                 if !reasons.contains(&reason) {
                     reasons.push(reason.clone());

@@ -45,7 +45,7 @@ fn claim(id: &str, check: &str) -> String {
     )
 }
 
-/// Returns such a claim with its own margin.
+/// Returns a claim about `create` with this check and its own margin.
 fn claim_by(least: &str, id: &str, check: &str) -> String {
     claim(id, check).replace("[claim.check]", &format!("least = \"{least}\"\n[claim.check]"))
 }
@@ -77,17 +77,17 @@ fn trials(rows: &[(&str, &[f64])]) -> Vec<Trial> {
     trials
 }
 
-fn then(trials: Vec<Trial>) -> Vec<RunResult> {
+fn historical(trials: Vec<Trial>) -> Vec<RunResult> {
     let run = "files".to_string();
     vec![RunResult { run, variant: Variant::Historical, kernel: None, scale: 1, trials }]
 }
 
 fn claims(file: &StudyFile, trials: Vec<Trial>) -> Vec<Claim> {
-    judge(file, &then(trials)).variants.remove(0).claims
+    judge(file, &historical(trials)).variants.remove(0).claims
 }
 
 /// Judges a single claim with this check on these times.
-fn one(check: &str, rows: &[(&str, &[f64])]) -> Claim {
+fn judge_one(check: &str, rows: &[(&str, &[f64])]) -> Claim {
     claims(&study(&claim("C1", check)), trials(rows)).remove(0)
 }
 
@@ -95,7 +95,7 @@ const TEN: &[f64] = &[10.0, 10.1, 9.9, 10.05, 9.95];
 const FIFTEEN: &[f64] = &[15.1, 15.0, 14.9, 15.1, 14.9];
 
 /// Returns the results as text.
-fn written(judged: &Judged) -> String {
+fn as_text(judged: &Judged) -> String {
     let results = fsdyno_report::study::Results::of(judged);
     fsdyno_report::Format::Text.write(&results, fsdyno_report::Style::default()).unwrap()
 }
@@ -103,25 +103,32 @@ fn written(judged: &Judged) -> String {
 #[test]
 fn the_records_alone_decide_whether_a_ratio_holds_fails_is_reversed_or_is_undecided() {
     let more = ratio("xfs", "ext4", "more_than = 1.3");
-    let verdict = |seconds: &[f64]| one(&more, &[("ext4", TEN), ("xfs", seconds)]).verdict;
+    let verdict = |seconds: &[f64]| judge_one(&more, &[("ext4", TEN), ("xfs", seconds)]).verdict;
     assert_eq!(verdict(FIFTEEN), Verdict::StillHolds);
     assert_eq!(verdict(&[12.0, 12.1, 11.9, 12.1, 11.9]), Verdict::NoLongerHolds);
     assert_eq!(verdict(&[6.0, 6.1, 5.9, 6.1, 5.9]), Verdict::Reversed);
     assert_eq!(verdict(&[9.0, 16.0, 13.0, 17.0, 11.0]), Verdict::Undecided);
     let less = ratio("xfs", "ext4", "less_than = 1.0");
-    assert_eq!(one(&less, &[("ext4", TEN), ("xfs", FIFTEEN)]).verdict, Verdict::Reversed);
-    assert_eq!(one(&less, &[("ext4", FIFTEEN), ("xfs", TEN)]).verdict, Verdict::StillHolds);
+    assert_eq!(judge_one(&less, &[("ext4", TEN), ("xfs", FIFTEEN)]).verdict, Verdict::Reversed);
+    assert_eq!(judge_one(&less, &[("ext4", FIFTEEN), ("xfs", TEN)]).verdict, Verdict::StillHolds);
     // More than 1 is not the opposite of "less than 1.4".
     let less = ratio("xfs", "ext4", "less_than = 1.4");
-    assert_eq!(one(&less, &[("ext4", TEN), ("xfs", FIFTEEN)]).verdict, Verdict::NoLongerHolds);
+    assert_eq!(
+        judge_one(&less, &[("ext4", TEN), ("xfs", FIFTEEN)]).verdict,
+        Verdict::NoLongerHolds
+    );
     let between = ratio("xfs", "ext4", "between = [1.4, 1.6]");
-    assert_eq!(one(&between, &[("ext4", TEN), ("xfs", FIFTEEN)]).verdict, Verdict::StillHolds);
-    assert_eq!(one(&between, &[("ext4", FIFTEEN), ("xfs", TEN)]).verdict, Verdict::Reversed);
+    assert_eq!(
+        judge_one(&between, &[("ext4", TEN), ("xfs", FIFTEEN)]).verdict,
+        Verdict::StillHolds
+    );
+    assert_eq!(judge_one(&between, &[("ext4", FIFTEEN), ("xfs", TEN)]).verdict, Verdict::Reversed);
 }
 
 #[test]
 fn a_claim_reports_its_number_its_trials_and_its_interval() {
-    let judged = one(&ratio("xfs", "ext4", "more_than = 1.3"), &[("ext4", TEN), ("xfs", FIFTEEN)]);
+    let judged =
+        judge_one(&ratio("xfs", "ext4", "more_than = 1.3"), &[("ext4", TEN), ("xfs", FIFTEEN)]);
     let number = judged.measured.unwrap();
     let (low, high) = number.interval.unwrap();
     assert!((number.value - 1.5).abs() < 0.01 && number.n == 5 && low < 1.5 && high > 1.5);
@@ -253,7 +260,7 @@ fn a_ratio_within_the_error_of_the_processor_profile_is_undecided_however_many_s
 #[test]
 fn a_latency_without_an_op_reports_its_op() {
     let unnamed = ratio("xfs", "ext4", "more_than = 1.3").replace("returned", "p99");
-    let notes = |check: &str| one(check, &[("ext4", TEN), ("xfs", TEN)]).notes.join(" ");
+    let notes = |check: &str| judge_one(check, &[("ext4", TEN), ("xfs", TEN)]).notes.join(" ");
     let expected = "No op is named: p99 of 'create' is that of create, its main op.";
     assert!(notes(&unnamed).contains(expected), "{}", notes(&unnamed));
     assert!(!notes(&unnamed).contains("it equals the maximum"), "{}", notes(&unnamed));
@@ -272,9 +279,9 @@ fn a_latency_without_an_op_reports_its_op() {
 }
 
 #[test]
-fn one_seed_must_keep_its_margin_and_reports_it() {
+fn a_single_seed_must_clear_the_margin_which_is_reported() {
     let check = ratio("xfs", "ext4", "more_than = 1.0");
-    let judged = |seconds: f64| one(&check, &[("ext4", &[10.0]), ("xfs", &[seconds])]);
+    let judged = |seconds: f64| judge_one(&check, &[("ext4", &[10.0]), ("xfs", &[seconds])]);
     assert_eq!(judged(10.6).verdict, Verdict::StillHolds);
     assert_eq!(judged(10.4).verdict, Verdict::Undecided);
     assert_eq!(judged(9.6).verdict, Verdict::Undecided);
@@ -293,8 +300,9 @@ fn one_seed_must_keep_its_margin_and_reports_it() {
 #[test]
 fn the_margin_is_independent_of_the_number_of_seeds() {
     let more = ratio("xfs", "ext4", "more_than = 1.3");
-    let judged =
-        |seconds: &[f64]| one(&more, &[("ext4", &[10.0; 20][..seconds.len()]), ("xfs", seconds)]);
+    let judged = |seconds: &[f64]| {
+        judge_one(&more, &[("ext4", &[10.0; 20][..seconds.len()]), ("xfs", seconds)])
+    };
     // 2 % beyond the bound, and known to a thousandth: by one seed, by two, by twenty.
     let scattered: Vec<f64> = (0..20).map(|index| 13.26 + 0.005 * f64::from(index % 3)).collect();
     for n in [1, 2, 3, 20] {
@@ -306,7 +314,7 @@ fn the_margin_is_independent_of_the_number_of_seeds() {
         };
         assert!(claim.why.contains(expected_reason), "{n} seeds: {}", claim.why);
     }
-    // Beyond the margin two seeds with scatter still decide nothing, and five decide.
+    // Beyond the margin, two seeds with scatter still decide nothing; five do.
     let unclear = [13.0, 16.5, 14.8, 15.2, 15.6];
     assert_eq!(judged(&unclear[..1]).verdict, Verdict::Undecided);
     let with_two = judged(&unclear[..2]);
@@ -319,10 +327,10 @@ fn the_margin_is_independent_of_the_number_of_seeds() {
 }
 
 #[test]
-fn a_difference_shown_not_to_count_is_absent_and_less_evidence_is_not_enough() {
+fn a_difference_is_absent_only_if_it_is_shown_to_be_within_the_margin() {
     let more = ratio("xfs", "ext4", "more_than = 1.0");
     let base = &[10.0; 5];
-    let judged = |seconds: &[f64]| one(&more, &[("ext4", base), ("xfs", seconds)]);
+    let judged = |seconds: &[f64]| judge_one(&more, &[("ext4", base), ("xfs", seconds)]);
     let reversed = judged(&[10.1, 10.0, 9.9, 10.05, 9.95]);
     assert_eq!(reversed.verdict, Verdict::NoLongerHolds);
     assert!(
@@ -335,9 +343,9 @@ fn a_difference_shown_not_to_count_is_absent_and_less_evidence_is_not_enough() {
     assert_eq!(judged(&[9.7, 9.6, 9.8, 9.7, 9.65]).verdict, Verdict::NoLongerHolds);
     assert_eq!(judged(&[9.2, 9.1, 9.3, 9.2, 9.15]).verdict, Verdict::Reversed);
     assert_eq!(judged(&[10.3, 10.8, 9.9, 10.9, 10.1]).verdict, Verdict::Undecided);
-    let one_seed = one(&more, &[("ext4", &[10.0]), ("xfs", &[10.0])]);
-    assert_eq!(one_seed.verdict, Verdict::Undecided, "one seed shows no likeness");
-    // Corrected for many claims, the reversal is no longer certain, but that the claim does not hold still is.
+    let one_seed = judge_one(&more, &[("ext4", &[10.0]), ("xfs", &[10.0])]);
+    assert_eq!(one_seed.verdict, Verdict::Undecided, "one seed cannot show equality");
+    // Corrected for many claims, the reversal is no longer certain, but it is still certain that the claim fails.
     let reversed = &[9.5, 9.0, 9.6, 9.2, 9.45][..];
     assert_eq!(judged(reversed).verdict, Verdict::Reversed);
     let study_of_many: String = (0..40).map(|index| claim(&format!("C{index}"), &more)).collect();
@@ -355,7 +363,7 @@ fn a_difference_shown_not_to_count_is_absent_and_less_evidence_is_not_enough() {
 }
 
 #[test]
-fn an_unmeasured_claim_is_not_testable_for_the_reason_of_its_trials() {
+fn a_claim_without_a_measurement_is_not_testable_and_gives_the_reason() {
     let check = ratio("xfs", "ext4", "more_than = 1");
     let file = study(&claim("C1", &check));
     let judged = |change: &dyn Fn(&mut Trial)| {
@@ -390,7 +398,7 @@ fn an_unmeasured_claim_is_not_testable_for_the_reason_of_its_trials() {
 fn a_row_without_current_conditions_is_not_testable_under_them_only() {
     let file = study(&claim("C1", &ratio("far", "ext4", "more_than = 1")));
     let trials = trials(&[("ext4", TEN), ("far", FIFTEEN)]);
-    let mut results = then(trials.clone());
+    let mut results = historical(trials.clone());
     results.push(RunResult { variant: Variant::Current, ..results[0].clone() });
     let judged = judge(&file, &results);
     let verdicts: Vec<(&str, Verdict)> =
@@ -411,15 +419,15 @@ fn a_reason_of_the_file_is_shown_unchanged() {
 #[test]
 fn a_number_that_never_varied_is_judged_by_the_difference_and_reported() {
     let check = ratio("xfs", "ext4", "more_than = 1.0");
-    let same = one(&check, &[("ext4", &[10.0, 10.0]), ("xfs", &[10.6, 10.6])]);
+    let same = judge_one(&check, &[("ext4", &[10.0, 10.0]), ("xfs", &[10.6, 10.6])]);
     assert_eq!(same.verdict, Verdict::StillHolds);
     assert!(same.p.is_none() && same.notes[0].starts_with("Exact: "), "{same:?}");
-    let equal = one(&check, &[("ext4", &[10.0, 10.0]), ("xfs", &[10.0, 10.0])]);
+    let equal = judge_one(&check, &[("ext4", &[10.0, 10.0]), ("xfs", &[10.0, 10.0])]);
     assert_eq!(equal.verdict, Verdict::NoLongerHolds);
 }
 
 #[test]
-fn only_a_kernel_of_its_time_reproduces() {
+fn only_a_contemporary_kernel_reproduces_a_claim() {
     let file = study(&claim("C1", &ratio("xfs", "ext4", "more_than = 1")));
     let on = |kernel: &str| {
         let mut trials = trials(&[("ext4", TEN), ("xfs", FIFTEEN)]);
@@ -434,7 +442,7 @@ fn only_a_kernel_of_its_time_reproduces() {
 }
 
 #[test]
-fn a_verdict_by_a_model_is_reported() {
+fn a_verdict_from_the_directory_model_is_marked_as_such() {
     let file = study(&claim("C1", &ratio("xfs", "ext4", "more_than = 1")));
     let mut trials = trials(&[("ext4", TEN), ("xfs", FIFTEEN)]);
     for trial in &mut trials {
@@ -443,21 +451,21 @@ fn a_verdict_by_a_model_is_reported() {
         trial.conditions.venue = "model".into();
         trial.conditions.kernel.clear();
     }
-    let judged = judge(&file, &then(trials));
+    let judged = judge(&file, &historical(trials));
     assert_eq!(judged.variants[0].kernels, Vec::<String>::new());
     let claim = &judged.variants[0].claims[0];
     assert!(claim.notes.contains(&"By the directory model, no kernel.".into()));
 }
 
 #[test]
-fn claims_near_their_bounds_with_few_seeds_need_more_of_their_own_rows() {
+fn claims_near_their_bounds_with_few_seeds_need_more_seeds_of_their_own_rows() {
     let order = "order = { rows = [\"ext4\", \"xfs\", \"far\"], phase = \"create\", figure = \"returned\" }";
     let text = claim("C1", &ratio("xfs", "ext4", "more_than = 1.3"))
         + &claim("C2", &ratio("far", "ext4", "more_than = 1.3"));
     let file = study(&text);
     let shortages = |xfs: &[f64]| {
         let trials = trials(&[("ext4", &TEN[..xfs.len()]), ("xfs", xfs), ("far", &[40.0])]);
-        seed_shortages(&file, &then(trials))
+        seed_shortages(&file, &historical(trials))
     };
     let found = shortages(&[15.5]);
     assert_eq!(found.len(), 1, "{found:?}");
@@ -470,10 +478,10 @@ fn claims_near_their_bounds_with_few_seeds_need_more_of_their_own_rows() {
     assert_eq!(shortages(&[10.9]).len(), 1);
     assert_eq!(shortages(&[15.5, 15.5]).len(), 1, "a stopped run is continued");
     assert_eq!(shortages(&[15.5, 15.5, 15.5]), []);
-    // Of an order, only the links near 1 are found.
+    // In an order, only the pairs near 1 are found.
     let links = seed_shortages(
         &study(&claim("C1", order)),
-        &then(trials(&[("ext4", &[10.0]), ("xfs", &[11.0]), ("far", &[40.0])])),
+        &historical(trials(&[("ext4", &[10.0]), ("xfs", &[11.0]), ("far", &[40.0])])),
     );
     assert_eq!(links[0].rows.iter().collect::<Vec<_>>(), ["ext4", "xfs"]);
 }
@@ -483,7 +491,7 @@ fn a_verdict_reports_a_single_seed_and_the_scale() {
     let file = study(&claim("C1", &ratio("xfs", "ext4", "more_than = 1.3")));
     let outcome = |scale: u64, seeds: usize| {
         let trials = trials(&[("ext4", &TEN[..seeds]), ("xfs", &FIFTEEN[..seeds])]);
-        let mut results = then(trials);
+        let mut results = historical(trials);
         results[0].scale = scale;
         judge(&file, &results)
     };
@@ -491,7 +499,7 @@ fn a_verdict_reports_a_single_seed_and_the_scale() {
     assert_eq!(called(&outcome(1, 1)), "still holds, one seed");
     assert_eq!(called(&outcome(1, 3)), "still holds");
     assert_eq!(called(&outcome(32, 1)), "at 1/32: still holds, one seed");
-    let text = written(&outcome(1, 1));
+    let text = as_text(&outcome(1, 1));
     assert!(text.contains("1 claim: 1 still holds (1 of them by one seed)"), "{text}");
 }
 
@@ -508,7 +516,7 @@ fn flags_and_uncounted_trials_are_reported_with_the_verdict() {
     assert!(notes.contains("1 trial of 'xfs' did not succeed"), "{notes}");
 }
 
-/// Returns the rank of a verdict for a claim of "more".
+/// Returns the rank of a verdict on a claim with `more_than`.
 fn rank(verdict: Verdict) -> usize {
     [Verdict::Reversed, Verdict::NoLongerHolds, Verdict::Undecided, Verdict::StillHolds]
         .iter()
@@ -520,7 +528,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
     #[test]
-    fn longer_times_of_one_cell_move_the_verdict_the_right_way(
+    fn longer_times_of_one_cell_move_the_verdict_in_the_expected_direction(
         seconds in prop::collection::vec((5.0..15.0f64, 5.0..15.0f64), 1..6),
         bound in 0.7..1.5f64, slower in 1.0..4.0f64,
     ) {

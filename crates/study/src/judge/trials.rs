@@ -23,7 +23,7 @@ pub struct Trials<'a> {
 }
 
 /// The trials of a cell that count.
-pub struct Found<'a> {
+pub struct CellTrials<'a> {
     /// The trials, each with the cell's first phase.
     pub runs: Vec<Run<'a>>,
     /// Number of the cell's other trials: failed or skipped.
@@ -40,11 +40,11 @@ impl<'a> Trials<'a> {
             let run = self.file.run(&cell.run)?;
             let variant = run.serves(self.variant)?;
             let Some(trials) = self.trials_of(&cell.run) else {
-                return Some(not_run(&cell.run, self.variant));
+                return Some(not_run_reason(&cell.run, self.variant));
             };
             let belongs = run.rows(variant).is_none_or(|rows| rows.contains(&cell.row));
             let has_trials = trials.iter().any(|trial| trial.plan.label == cell.row);
-            (belongs && !has_trials).then(|| no_trial(cell))
+            (belongs && !has_trials).then(|| no_trial_reason(cell))
         })
     }
 
@@ -57,20 +57,20 @@ impl<'a> Trials<'a> {
     ///
     /// # Errors
     /// The reason why none count, as a sentence.
-    pub fn of(&self, cell: &Cell, points: bool) -> Result<Found<'a>, String> {
+    pub fn of(&self, cell: &Cell, points: bool) -> Result<CellTrials<'a>, String> {
         let found = self.of_any_flags(cell, points)?;
         if let Some(flag) = found.flags.iter().find(|flag| flag.forbids_verdict()) {
             return Err(format!("'{}' is {flag}: {}", cell.row, flag.meaning()));
         }
         let flags = found.flags.into_iter().filter(|flag| flag.weakens_verdict()).collect();
-        Ok(Found { flags, ..found })
+        Ok(CellTrials { flags, ..found })
     }
 
     /// Returns the trials of a cell regardless of their flags, for tables that show them without a verdict.
     ///
     /// # Errors
     /// The reason why there are none, as a sentence.
-    pub fn of_any_flags(&self, cell: &Cell, points: bool) -> Result<Found<'a>, String> {
+    pub fn of_any_flags(&self, cell: &Cell, points: bool) -> Result<CellTrials<'a>, String> {
         let (run, row) = (&cell.run, &cell.row);
         let conditions = self.variant.words();
         let found = self.file.run(run).ok_or_else(|| format!("there is no run '{run}'"))?;
@@ -79,10 +79,10 @@ impl<'a> Trials<'a> {
         if found.rows(variant).is_some_and(|rows| !rows.contains(row)) {
             return Err(format!("run '{run}' has no row '{row}' {conditions}"));
         }
-        let trials = self.trials_of(run).ok_or_else(|| not_run(run, self.variant))?;
+        let trials = self.trials_of(run).ok_or_else(|| not_run_reason(run, self.variant))?;
         let of_row = || trials.iter().copied().filter(|trial| trial.plan.label == *row);
         if of_row().next().is_none() {
-            return Err(no_trial(cell));
+            return Err(no_trial_reason(cell));
         }
         let is_at_point = |trial: &&Trial| {
             let is_set = |(key, value): (&String, &String)| {
@@ -92,7 +92,7 @@ impl<'a> Trials<'a> {
         };
         let at_point: Vec<&Trial> = of_row().filter(is_at_point).collect();
         if at_point.is_empty() {
-            return Err(no_point(cell, of_row()));
+            return Err(no_point_reason(cell, of_row()));
         }
         let ok = distinct(at_point.iter().copied());
         if ok.is_empty() {
@@ -125,7 +125,7 @@ impl<'a> Trials<'a> {
         }
         let found: BTreeSet<Flag> = repeats.values().flat_map(|runs| flags(runs)).collect();
         let failed = at_point.iter().filter(|trial| trial.outcome != Outcome::Ok).count();
-        Ok(Found { runs, failed, flags: found.into_iter().collect() })
+        Ok(CellTrials { runs, failed, flags: found.into_iter().collect() })
     }
 
     /// Refuses a kernel thread that no trial of a run has: it is not idle, but misspelt or from a different kernel.
@@ -149,12 +149,12 @@ impl<'a> Trials<'a> {
 }
 
 /// Returns the reason why a row of a run has no trial.
-fn no_trial(cell: &Cell) -> String {
+fn no_trial_reason(cell: &Cell) -> String {
     format!("run '{}' has no trial of '{}'", cell.run, cell.row)
 }
 
 /// Returns the reason why a run has no trial.
-fn not_run(run: &str, variant: Variant) -> String {
+fn not_run_reason(run: &str, variant: Variant) -> String {
     format!("run '{run}' has not been run {}", variant.words())
 }
 
@@ -199,7 +199,7 @@ pub fn phases_of<'a>(cell: &Cell, trial: &'a Trial) -> Vec<Run<'a>> {
     phases.into_iter().map(|phase| (trial, phase)).collect()
 }
 
-impl Found<'_> {
+impl CellTrials<'_> {
     /// Returns the cell's value in each trial, in its unit.
     ///
     /// # Errors
@@ -214,15 +214,16 @@ pub fn in_unit(cell: &Cell, trial: &Trial) -> Result<f64, String> {
     Ok(figure::value(cell, trial)? / cell.unit.factor)
 }
 
-fn no_point<'t>(cell: &Cell, trials: impl Iterator<Item = &'t Trial>) -> String {
-    let say = |pairs: &mut dyn Iterator<Item = (&String, &String)>| {
+fn no_point_reason<'t>(cell: &Cell, trials: impl Iterator<Item = &'t Trial>) -> String {
+    let format_params = |pairs: &mut dyn Iterator<Item = (&String, &String)>| {
         pairs.map(|(key, value)| format!("{key}={value}")).collect::<Vec<_>>().join(" ")
     };
-    let requested = say(&mut cell.at.iter());
+    let requested = format_params(&mut cell.at.iter());
     let mut points: Vec<String> = Vec::new();
     for trial in trials {
         let params = &trial.plan.workload.params;
-        let params_text = say(&mut params.iter().filter(|(key, _)| cell.at.contains_key(*key)));
+        let params_text =
+            format_params(&mut params.iter().filter(|(key, _)| cell.at.contains_key(*key)));
         if !points.contains(&params_text) {
             points.push(params_text);
         }

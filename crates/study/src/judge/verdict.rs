@@ -97,7 +97,7 @@ pub struct Outcome {
 /// The correction that made a p-value too large although the intervals would have decided.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Correction {
-    /// In the permutation test, too many relabellings separate the trials as far.
+    /// In the permutation test, too many relabellings separate the trials as far as the true labels do.
     Relabelled,
     /// The deciding part is the most certain of several.
     Parts,
@@ -183,11 +183,11 @@ impl Part {
     pub fn is_reversed(&self, margin: f64) -> bool {
         let value = self.estimate.value;
         let (low, high) = self.estimate.interval.unwrap_or((value, value));
-        let more = self.above.is_some_and(|edge| edge.value >= 1.0);
-        let less = self.below.is_some_and(|edge| edge.value <= 1.0);
+        let claims_more = self.above.is_some_and(|edge| edge.value >= 1.0);
+        let claims_less = self.below.is_some_and(|edge| edge.value <= 1.0);
         self.ratio
-            && ((more && high < 1.0 && value < 1.0 / (1.0 + margin))
-                || (less && low > 1.0 && value > 1.0 + margin))
+            && ((claims_more && high < 1.0 && value < 1.0 / (1.0 + margin))
+                || (claims_less && low > 1.0 && value > 1.0 + margin))
     }
 
     /// Returns whether it is nearer to a bound than the margin, on either side.

@@ -12,7 +12,7 @@ fn studies() -> Vec<StudyFile> {
     let mut paths: Vec<_> = std::fs::read_dir(&folder)
         .unwrap()
         .map(|entry| entry.unwrap().path())
-        // Readers' wishes and our own studies were not published.
+        // The claims that readers proposed, and fsdyno's own studies, were not published.
         .filter(|path| {
             path.file_stem().is_some_and(|name| {
                 !["wishes", "kernels", "today"].iter().any(|other| name == *other)
@@ -28,8 +28,8 @@ fn studies() -> Vec<StudyFile> {
     paths.iter().map(read).collect()
 }
 
-/// The five documents.
-const DOCUMENTS: &[(&str, u16)] = &[
+/// The five publications, each with its year.
+const PUBLICATIONS: &[(&str, u16)] = &[
     ("guenter-2008", 2008),
     ("layton-journal-size", 2009),
     ("linuxinsight-2006", 2006),
@@ -38,9 +38,9 @@ const DOCUMENTS: &[(&str, u16)] = &[
 ];
 
 #[test]
-fn every_document_is_parsed_with_its_year_and_has_historical_and_current_runs() {
+fn every_publication_is_parsed_with_its_year_and_has_historical_and_current_runs() {
     let studies = studies();
-    for (name, year) in DOCUMENTS {
+    for (name, year) in PUBLICATIONS {
         let file = format!("{name}.toml");
         let found = studies.iter().find(|study| study.file.to_string().ends_with(&file));
         let study = found.unwrap_or_else(|| panic!("studies/{name}.toml is missing"));
@@ -66,7 +66,7 @@ fn at_least_25_claims_have_a_check_and_the_others_a_reason() {
 /// Every figure of a claim is measured under historical and current conditions, unless the claim explains the
 /// exception: a row in only one variant makes the claim undecidable in the other, which must be intended.
 #[test]
-fn missing_rows_of_claims_are_the_known_ones() {
+fn only_the_known_claim_lacks_a_row() {
     let mut missing = Vec::new();
     for study in studies() {
         for claim in &study.claims {
@@ -84,13 +84,14 @@ fn missing_rows_of_claims_are_the_known_ones() {
             }
         }
     }
-    // 44 minutes on the host for a directory of 77,133 names without an index: once, under historical conditions.
+    // This row takes 44 minutes on the host (77,133 names in a directory without an index), so it runs only under
+    // historical conditions.
     assert_eq!(missing, ["C1-unpack today ext3-linear"]);
 }
 
 /// The marked cells are those that a file doubts, and those that contradict their own table: Layton's five pairs.
 #[test]
-fn only_these_cells_are_doubted() {
+fn only_the_known_cells_are_doubted() {
     let mut doubted = Vec::new();
     for study in studies() {
         let run = study.runs.iter().find(|run| run.has(Variant::Historical)).unwrap().name.clone();

@@ -1,4 +1,4 @@
-//! Compares the published schema of study files, docs/schema/study.schema.json, with all of them and the parser.
+//! Compares docs/schema/study.schema.json, the published schema of study files, with all study files and the parser.
 
 #![allow(clippy::unwrap_used, reason = "a test panics if a result is not as expected")]
 
@@ -24,7 +24,7 @@ fn problems(text: &str) -> Vec<String> {
 }
 
 /// Returns every TOML block of the page, and all study files.
-fn all() -> Vec<(String, String)> {
+fn documents() -> Vec<(String, String)> {
     let page = std::fs::read_to_string(root().join("docs/studies.md")).unwrap();
     let blocks = page.split("```toml\n").skip(1).filter_map(|block| block.split("```").next());
     let mut all: Vec<(String, String)> =
@@ -44,16 +44,16 @@ fn all() -> Vec<(String, String)> {
 }
 
 #[test]
-fn every_study_and_the_one_in_the_docs_satisfy_it() {
+fn every_study_and_those_in_the_docs_satisfy_the_schema() {
     assert!(jsonschema::meta::is_valid(&schema()));
-    for (name, text) in all() {
+    for (name, text) in documents() {
         assert_eq!(problems(&text), Vec::<String>::new(), "{name}");
         StudyFile::parse(&name, &text).unwrap_or_else(|error| panic!("{error}"));
     }
 }
 
 #[test]
-fn it_has_exactly_the_keys_of_the_parser() {
+fn the_schema_has_exactly_the_keys_of_the_parser() {
     let schema = schema();
     let names = |value: &Value| -> Vec<String> {
         value.as_array().unwrap().iter().map(|name| name.as_str().unwrap().to_string()).collect()
@@ -73,7 +73,7 @@ fn it_has_exactly_the_keys_of_the_parser() {
 
 #[test]
 fn the_schema_refuses_the_forms_that_the_parser_refuses() {
-    let page = all().remove(0).1;
+    let page = documents().remove(0).1;
     for (from, to) in [
         ("question =", "qestion ="),
         ("cacheable =", "cachable ="),
@@ -118,14 +118,14 @@ fn the_schema_refuses_the_forms_that_the_parser_refuses() {
     ] {
         assert!(page.contains(from), "{from}");
         let text = page.replacen(from, to, 1);
-        assert!(StudyFile::parse("my.toml", &text).is_err(), "the reader takes {to}");
-        assert!(!problems(&text).is_empty(), "the schema takes {to}");
+        assert!(StudyFile::parse("my.toml", &text).is_err(), "the parser accepts {to}");
+        assert!(!problems(&text).is_empty(), "the schema accepts {to}");
     }
 }
 
 const RATIO: &str = "ratio = { of = \"journal\", over = \"none\", phase = \"delete\", figure = \"durable\" }\nmore_than = 1.0";
 
-/// A table of factors, before a claim.
+/// A table of factors, followed by the heading of a claim.
 const FACTORS: &str = "[[factors]]\nname = \"f\"\ncaption = \"c\"\nruns = [\"files\"]\nphase = \"delete\"\n\
                        figure = \"durable\"\n[[claim]]";
 
@@ -133,7 +133,7 @@ const FACTORS: &str = "[[factors]]\nname = \"f\"\ncaption = \"c\"\nruns = [\"fil
 const LONG_NAME: &str =
     "name = \"aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa\"";
 
-/// Returns a published table whose second column has this too, before a claim.
+/// Returns a published table whose second column also has the keys in `column`, followed by the heading of a claim.
 fn table(column: &str) -> String {
     format!(
         "[[published]]\nname = \"t\"\ncaption = \"c\"\nphase = \"delete\"\nrows = {{ none = [1, 2] }}\n\
@@ -144,7 +144,7 @@ fn table(column: &str) -> String {
 
 #[test]
 fn the_schema_accepts_what_the_parser_accepts() {
-    let page = all().remove(0).1;
+    let page = documents().remove(0).1;
     for (from, to) in [
         ("title =", "scale = \" 1/2\"\ntitle ="),
         ("title =", "scale = \"1/ 02 \"\ntitle ="),
@@ -170,7 +170,7 @@ fn the_schema_accepts_what_the_parser_accepts() {
         assert!(page.contains(from), "{from}");
         let text = page.replacen(from, to, 1);
         let read = StudyFile::parse("my.toml", &text);
-        assert!(read.is_ok(), "the reader refuses {to}: {}", read.unwrap_err());
+        assert!(read.is_ok(), "the parser refuses {to}: {}", read.unwrap_err());
         assert_eq!(problems(&text), Vec::<String>::new(), "{to}");
     }
 }

@@ -89,7 +89,7 @@ impl Devices {
         self.array.as_ref().map_or(single, |array| &array.device)
     }
 
-    fn all(&self) -> impl Iterator<Item = &Device> {
+    fn data_and_journal(&self) -> impl Iterator<Item = &Device> {
         self.data.iter().chain(&self.journal)
     }
 
@@ -100,7 +100,7 @@ impl Devices {
             path: device.path.clone(),
         };
         Handover {
-            devices: self.all().map(device).collect(),
+            devices: self.data_and_journal().map(device).collect(),
             array: self.array.as_ref().map(|array| array.device.clone()),
             uuids: Some(uuids),
             ..Handover::default()
@@ -110,12 +110,13 @@ impl Devices {
     /// Returns the descriptors that the agent inherits, so that a device stays in use until all its writers
     /// have ended, even if this process is killed.
     fn inherited_fds(&self) -> Vec<BorrowedFd<'_>> {
-        self.all().map(|device| device.held.as_fd()).collect()
+        self.data_and_journal().map(|device| device.held.as_fd()).collect()
     }
 
-    /// Reports whether the page cache holds the devices' backing files, so data stay cached after an unmount.
+    /// Returns true if the page cache holds the devices' backing files, so data stay cached after an unmount.
     fn are_cached(&self) -> bool {
-        self.all().any(|device| loops::is_loop(&device.path) && !loops::is_direct(&device.path))
+        self.data_and_journal()
+            .any(|device| loops::is_loop(&device.path) && !loops::is_direct(&device.path))
     }
 }
 
@@ -211,8 +212,8 @@ pub fn run(
     watch: &mut dyn FnMut(&Progress) -> Watch,
 ) -> Result<FinishedTrial, VenueError> {
     let input = venue.inputs().for_workload(&job.plan.workload)?;
-    let started = clock::now();
-    let begin = Instant::now();
+    let started_at = clock::now();
+    let start = Instant::now();
     let uuids = unique_seed();
     let devices = Devices::acquire(venue, job, uuids)?;
     let shared = SharedMailbox::new().map_err(VenueError::io("create the mailbox"))?;
@@ -221,10 +222,10 @@ pub fn run(
     mailbox.write_job(&text).map_err(internal_error)?;
     let mut process =
         venue.start(&shared, devices.handover(uuids), &devices.inherited_fds(), input)?;
-    let ended = wait_for_report(&mut process, &mailbox, job, begin, watch);
+    let result = wait_for_report(&mut process, &mailbox, job, start, watch);
     process.kill().map_err(VenueError::io("kill the agent"))?;
-    let mut agent = ended?;
-    let report = &mut agent.report;
+    let mut finished = result?;
+    let report = &mut finished.report;
     let description = devices.data.first().map(|device| device.what.clone());
     report.conditions.device = description.unwrap_or_default();
     report.conditions.tools = tools::of_plan(&job.plan);
@@ -233,8 +234,8 @@ pub fn run(
         mark_warm_gaps(report);
     }
     let check_ns = check_devices(job, &devices, &mailbox.progress(), report, watch)?;
-    let host = Host { check_ns, ..agent.host(started, begin) };
-    Ok(FinishedTrial { report: agent.report, host, identity: None })
+    let host = Host { check_ns, ..finished.host(started_at, start) };
+    Ok(FinishedTrial { report: finished.report, host, identity: None })
 }
 
 /// Checks the file system of a successful trial, and returns the time of the check.

@@ -111,9 +111,9 @@ impl HostVenue {
         let root = directory.root();
         let handover = Handover { root: Some(root.as_raw_fd()), ..Handover::default() };
         let mut process = self.start(&shared, handover, &[root], input)?;
-        let ended = wait_for_report(&mut process, &mailbox, job, start, watch);
+        let result = wait_for_report(&mut process, &mailbox, job, start, watch);
         process.kill().map_err(VenueError::io("kill the agent"))?;
-        let mut finished = ended?;
+        let mut finished = result?;
         directory.remove()?;
         finished.report.conditions.device = device.unwrap_or_default();
         let host = finished.host(started_at, start);

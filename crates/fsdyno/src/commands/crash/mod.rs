@@ -130,7 +130,7 @@ mod tests {
     fn a_finding_whose_commands_differ_from_the_catalog_is_refused() {
         let stored =
             concat!(env!("CARGO_MANIFEST_DIR"), "/../../results/2026-11-22-crash/ext4-0079.json");
-        let mut finding = result_folder::finding(Path::new(stored)).unwrap();
+        let mut finding = result_folder::read_finding(Path::new(stored)).unwrap();
         let Ok(Command::Crash(crash)) =
             Cli::try_parse_from(["fsdyno", "crash", "dirops", "--fs", "ext4"])
                 .map(|cli| cli.command)

@@ -1,4 +1,4 @@
-//! Quantities that a scale divides and refuses, and stored studies.
+//! Tests of the quantities that a scale divides, of scales that are refused, and of stored studies.
 
 use super::*;
 
@@ -30,11 +30,11 @@ fn scaled(text: &str, scale: &str) -> Result<StudyFile, String> {
 
 fn args(study: &StudyFile) -> Vec<String> {
     let conditions = study.runs[0].conditions(Variant::AsItStands).unwrap();
-    conditions.arguments().into_iter().map(|word| word.text).collect()
+    conditions.arguments().into_iter().map(|arg| arg.text).collect()
 }
 
 #[test]
-fn work_memory_disk_and_journal_are_divided_and_the_points_that_cells_name() {
+fn a_scale_divides_work_memory_disk_journal_and_the_points_of_cells() {
     let study = scaled(STUDY, "1/10").unwrap();
     assert_eq!(
         args(&study),
@@ -72,8 +72,8 @@ fn defaults_are_divided_too() {
         .replace("size = \"10G\"\n", "")
         .replace("-J size=64", "-J device={journal}");
     let args = args(&scaled(&text, "1/8").unwrap());
-    for word in ["--cacheable=131072K", "--size=4096M", "--journal-size=32M"] {
-        assert!(args.iter().any(|known| known == word), "{word} in {args:?}");
+    for arg in ["--cacheable=131072K", "--size=4096M", "--journal-size=32M"] {
+        assert!(args.iter().any(|known| known == arg), "{arg} in {args:?}");
     }
 }
 
@@ -81,15 +81,15 @@ fn defaults_are_divided_too() {
 fn the_guest_keeps_the_memory_that_does_not_cache_files() {
     let text = STUDY.replace("cacheable = \"640M\"", "cacheable = \"640M\"\nram = \"1G\"");
     let args = args(&scaled(&text, "1/10").unwrap());
-    for word in ["--cacheable=65536K", "--ram=448M"] {
-        assert!(args.iter().any(|known| known == word), "{word} in {args:?}");
+    for arg in ["--cacheable=65536K", "--ram=448M"] {
+        assert!(args.iter().any(|known| known == arg), "{arg} in {args:?}");
     }
     let args = self::args(&scaled(&text, "1/7").unwrap());
-    assert!(args.iter().any(|word| word == "--ram=476M"), "whole mebibytes: {args:?}");
+    assert!(args.iter().any(|arg| arg == "--ram=476M"), "whole mebibytes: {args:?}");
 }
 
 #[test]
-fn a_quantity_too_small_is_refused_with_the_smallest_valid_scale() {
+fn a_quantity_that_becomes_too_small_is_refused_with_the_smallest_valid_scale() {
     let error = scaled(STUDY, "1/20").unwrap_err();
     assert_eq!(
         error,
@@ -138,7 +138,7 @@ fn the_logs_of_xfs_reiserfs_and_jfs_are_divided_to_the_minimum_of_their_tools() 
             "{error}"
         );
     }
-    // The settings of a period let mkfs.xfs create smaller ones.
+    // The settings of a period let mkfs.xfs create smaller logs.
     let historical = study(disk).replace("size = \"10G\"", "size = \"10G\"\nperiod = \"2004\"");
     assert!(scaled(&historical, "1/10").is_ok());
     let blocks = scaled(&study("xfs -l size=65536b"), "1/2").unwrap_err();
@@ -146,7 +146,7 @@ fn the_logs_of_xfs_reiserfs_and_jfs_are_divided_to_the_minimum_of_their_tools() 
 }
 
 #[test]
-fn a_fraction_is_refused_with_the_nearest_valid_scales() {
+fn a_fractional_parameter_is_refused_with_the_nearest_valid_scales() {
     let text = STUDY
         .replace("curve = \"1000..4000x2\"", "files = 15")
         .replace(", at = { files = 2000 }", "");
@@ -156,7 +156,7 @@ fn a_fraction_is_refused_with_the_nearest_valid_scales() {
         "at scale 1/4 parameter files=15 of run 'a' is not a whole number; 1/3 and 1/5 work";
     assert!(error.ends_with(expected), "{error}");
     assert!(args(&scaled(&text, "1/5").unwrap()).contains(&"--set=files=3".to_string()));
-    // However distant the next valid one is.
+    // The next valid scale is suggested, however distant it is.
     let error = scaled(&text.replace("= 15", "= 11"), "1/2").unwrap_err();
     assert!(error.ends_with("not a whole number; 1/11 works"), "{error}");
 }

@@ -1,11 +1,11 @@
-//! Each kind of check on small tables.
+//! Tests of each kind of check on small tables.
 
 use super::*;
 
 #[test]
-fn an_order_holds_link_by_link() {
+fn an_order_holds_if_each_pair_of_neighbours_is_in_order() {
     let order = "order = { rows = [\"ext4\", \"xfs\", \"far\"], phase = \"create\", figure = \"returned\" }";
-    let judged = |ext4, xfs, far| one(order, &[("ext4", ext4), ("xfs", xfs), ("far", far)]);
+    let judged = |ext4, xfs, far| judge_one(order, &[("ext4", ext4), ("xfs", xfs), ("far", far)]);
     let twenty = &[20.0, 20.2, 19.8, 20.1, 19.9];
     let holds = judged(TEN, FIFTEEN, twenty);
     assert_eq!(holds.verdict, Verdict::StillHolds);
@@ -22,20 +22,20 @@ fn an_order_holds_link_by_link() {
     assert_eq!(reversed.verdict, Verdict::Reversed);
     assert!(reversed.why.contains("2 of 2 parts fail: xfs over ext4: 0.75"), "{}", reversed.why);
     assert!(reversed.why.contains("; far over xfs: 0.66"), "{}", reversed.why);
-    // One link is reversed and one is equal: the order does not hold, but is not reversed.
+    // One pair is reversed and one is equal: the order does not hold, but is not reversed.
     let partly = judged(twenty, FIFTEEN, &[15.1, 14.9, 15.0, 15.0, 15.1]);
     assert_eq!(partly.verdict, Verdict::NoLongerHolds);
     assert!(partly.why.contains("2 of 2 parts fail"), "{}", partly.why);
-    // The most certain failure decides: a varying link casts no doubt on one that never varied.
+    // The most certain failure decides: a pair that varies does not weaken a pair that never varied.
     let exact = judged(&[20.0; 5], &[10.0; 5], &[6.0, 19.0, 3.0, 14.0, 2.0]);
     assert_eq!((exact.verdict, exact.p), (Verdict::NoLongerHolds, None), "{exact:?}");
     assert_eq!(judged(TEN, &[9.0, 11.0, 10.5, 9.5, 10.4], twenty).verdict, Verdict::Undecided);
 }
 
 #[test]
-fn within_is_about_the_largest_and_the_smallest() {
+fn within_compares_the_largest_value_with_the_smallest() {
     let within = "within = { rows = [\"ext4\", \"xfs\", \"far\"], phase = \"create\", figure = \"returned\", at_most = 1.6 }";
-    let judged = |far: &[f64]| one(within, &[("ext4", TEN), ("xfs", FIFTEEN), ("far", far)]);
+    let judged = |far: &[f64]| judge_one(within, &[("ext4", TEN), ("xfs", FIFTEEN), ("far", far)]);
     let holds = judged(&[12.0, 12.1, 11.9, 12.1, 11.9]);
     assert_eq!(holds.verdict, Verdict::StillHolds);
     assert!((holds.measured.unwrap().value - 1.5).abs() < 0.01, "the widest gap is shown");
@@ -46,18 +46,18 @@ fn within_is_about_the_largest_and_the_smallest() {
 #[test]
 fn the_judged_ratio_shows_which_is_the_larger() {
     let within = "within = { rows = [\"ext4\", \"xfs\"], phase = \"create\", figure = \"returned\", at_most = 1.2 }";
-    // One long seed makes the mean of xfs the larger; by its ratios, paired by seed, ext4 is.
+    // One seed with a long time makes the mean of xfs larger; by the ratios, paired by seed, ext4 is.
     let (ext4, xfs) = (&[10.0, 10.0, 10.0, 10.0, 10.0][..], &[8.0, 8.0, 8.0, 8.0, 19.0][..]);
-    let judged = one(within, &[("ext4", ext4), ("xfs", xfs)]);
+    let judged = judge_one(within, &[("ext4", ext4), ("xfs", xfs)]);
     assert!(judged.measured.unwrap().value >= 1.0, "{judged:?}");
     assert!(judged.why.contains("ext4 over xfs: 1.05"), "{}", judged.why);
     assert!(
         judged.notes.iter().any(|note| note.starts_with("The means of ext4 over xfs")),
         "{judged:?}"
     );
-    // In either order.
+    // The order of the rows does not matter.
     let other = within.replace("[\"ext4\", \"xfs\"]", "[\"xfs\", \"ext4\"]");
-    let other = one(&other, &[("ext4", ext4), ("xfs", xfs)]);
+    let other = judge_one(&other, &[("ext4", ext4), ("xfs", xfs)]);
     assert_eq!((other.verdict, other.measured), (judged.verdict, judged.measured));
 }
 
@@ -67,14 +67,20 @@ fn a_value_is_compared_with_its_bound_in_its_unit() {
         format!("value = {{ row = \"ext4\", phase = \"create\", figure = \"cpu share\" }}\n{bound}")
     };
     // A tenth of the time is CPU.
-    let judged = one(&value("less_than = 14"), &[("ext4", &[10.0, 10.1])]);
+    let judged = judge_one(&value("less_than = 14"), &[("ext4", &[10.0, 10.1])]);
     assert_eq!((judged.verdict, judged.unit.as_str()), (Verdict::StillHolds, "%"));
     assert!((judged.measured.unwrap().value - 10.0).abs() < 1e-6);
-    assert_eq!(one(&value("more_than = 14"), &[("ext4", &[10.0])]).verdict, Verdict::NoLongerHolds);
-    assert_eq!(one(&value("between = [9, 11]"), &[("ext4", &[10.0])]).verdict, Verdict::StillHolds);
+    assert_eq!(
+        judge_one(&value("more_than = 14"), &[("ext4", &[10.0])]).verdict,
+        Verdict::NoLongerHolds
+    );
+    assert_eq!(
+        judge_one(&value("between = [9, 11]"), &[("ext4", &[10.0])]).verdict,
+        Verdict::StillHolds
+    );
     let seconds =
         "value = { row = \"ext4\", phase = \"create\", figure = \"returned\", unit = \"ms\" }\n";
-    let judged = one(&format!("{seconds}more_than = 9000"), &[("ext4", TEN)]);
+    let judged = judge_one(&format!("{seconds}more_than = 9000"), &[("ext4", TEN)]);
     assert_eq!(judged.verdict, Verdict::StillHolds);
     assert!((judged.measured.unwrap().value - 10_000.0).abs() < 1.0);
 }
@@ -149,7 +155,7 @@ fn a_timeline_is_judged_kernel_by_kernel() {
         ("as then, kernel 6.12", Verdict::NoLongerHolds),
     ];
     assert_eq!(names, expected);
-    let text = super::written(&judged);
+    let text = super::as_text(&judged);
     assert!(text.contains("as then, scale 1/10, kernel by kernel"), "{text}");
     let line = text.lines().find(|line| line.trim_start().starts_with("C1 ")).unwrap();
     assert!(line.contains(" * ") && line.contains("still holds 1.5"), "{line}");
@@ -157,6 +163,6 @@ fn a_timeline_is_judged_kernel_by_kernel() {
     assert!(!text.contains("reproduced"), "{text}");
     // On one kernel there is no timeline.
     let one = judge(&file, &[result("6.12", TEN)]);
-    assert!(!super::written(&one).contains("kernel by kernel"));
+    assert!(!super::as_text(&one).contains("kernel by kernel"));
     assert_eq!(judged.variants[0].claims[0].verdict_text(), "at 1/10: still holds");
 }

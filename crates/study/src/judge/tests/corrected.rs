@@ -1,9 +1,9 @@
-//! Corrections: decisions that hold alone but not among many claims, parts or relabelled trials, and their
-//! explanation.
+//! Tests of corrections: decisions that hold alone but not among many claims, parts or relabelled trials, and their
+//! explanations.
 
 use super::*;
 
-/// Judges the first of `many` claims with this check on these times.
+/// Judges the first of `count` claims with this check on these times.
 fn first_of(count: usize, check: &str, rows: &[(&str, &[f64])]) -> Claim {
     let all: String = (0..count).map(|index| claim(&format!("C{index}"), check)).collect();
     claims(&study(&all), trials(rows)).remove(0)
@@ -11,16 +11,16 @@ fn first_of(count: usize, check: &str, rows: &[(&str, &[f64])]) -> Claim {
 
 #[test]
 fn many_claims_are_corrected_for_their_number() {
-    // Alone p = 0.03; of three none is below 5 %.
+    // The p-value of one of three equal claims is three times that of the claim alone.
     let (base, new) = (&[10.0, 10.0, 10.0, 10.0][..], &[10.9, 9.9, 10.8, 11.0][..]);
     let check = ratio("xfs", "ext4", "more_than = 1.0");
-    let alone = one(&check, &[("ext4", base), ("xfs", new)]);
+    let alone = judge_one(&check, &[("ext4", base), ("xfs", new)]);
     let check3 = ratio("xfs", "ext4", "more_than = 0.995");
     let p = alone.p.unwrap();
     let claims_text: String = ["C1", "C2", "C3"].map(|id| claim(id, &check3)).concat();
     let of_three = claims(&study(&claims_text), trials(&[("ext4", base), ("xfs", new)]));
     assert!((0.05..0.2).contains(&p) && alone.verdict == Verdict::Undecided, "{alone:?}");
-    let single = one(&check3, &[("ext4", base), ("xfs", new)]);
+    let single = judge_one(&check3, &[("ext4", base), ("xfs", new)]);
     assert!((of_three[0].p.unwrap() - (3.0 * single.p.unwrap()).min(1.0)).abs() < 1e-9);
     // One claim holds alone, but not next to two more near their bounds.
     let close = &[10.6, 10.2, 10.5, 10.4][..];
@@ -38,7 +38,7 @@ fn many_claims_are_corrected_for_their_number() {
 
 #[test]
 fn the_absence_of_a_difference_is_corrected_like_any_result() {
-    // 0.954 (0.91 to 1.002): the interval ends before 1.05, and is not so far from 1 that the claim is reversed.
+    // 0.954 (0.91 to 1.002): the interval ends before 1.05, but is not far enough from 1 for a reversal.
     let rows: &[(&str, &[f64])] =
         &[("ext4", &[10.0; 5]), ("xfs", &[9.05, 9.35, 9.53, 9.75, 10.05])];
     let more = ratio("xfs", "ext4", "more_than = 1.0");
@@ -83,8 +83,8 @@ fn trials_of_a_host_are_relabelled_at_the_difference_that_counts() {
 }
 
 #[test]
-fn a_reversal_is_certainly_beyond_1_and_not_only_outside_of_its_bound() {
-    // 0.935: far from 1.3, and not so far from 1.
+fn a_reversal_must_be_certainly_beyond_1_and_not_only_outside_its_bound() {
+    // 0.935: far from 1.3, but near 1.
     let rows: &[(&str, &[f64])] = &[("ext4", &[10.0; 5]), ("xfs", &[9.5, 9.0, 9.6, 9.2, 9.45])];
     let more = ratio("xfs", "ext4", "more_than = 1.3");
     let alone = first_of(1, &more, rows);
@@ -105,7 +105,8 @@ fn a_reversal_is_certainly_beyond_1_and_not_only_outside_of_its_bound() {
 #[test]
 fn near_a_bound_of_1_more_seeds_show_that_no_difference_counts() {
     let more = ratio("xfs", "ext4", "more_than = 1.0");
-    let undecided = one(&more, &[("ext4", &[10.0; 5]), ("xfs", &[9.0, 11.1, 10.0, 9.5, 11.2])]);
+    let undecided =
+        judge_one(&more, &[("ext4", &[10.0; 5]), ("xfs", &[9.0, 11.1, 10.0, 9.5, 11.2])]);
     assert_eq!(undecided.verdict, Verdict::Undecided, "{undecided:?}");
     assert!(!undecided.why.contains("more seeds cannot decide"), "{}", undecided.why);
     assert!(
@@ -125,7 +126,7 @@ fn near_a_bound_of_1_more_seeds_show_that_no_difference_counts() {
         .parse()
         .unwrap();
     let seeds: Vec<f64> = [9.0, 11.1, 10.0, 9.5, 11.2].into_iter().cycle().take(n).collect();
-    let judged = one(&more, &[("ext4", &vec![10.0; n]), ("xfs", &seeds)]);
+    let judged = judge_one(&more, &[("ext4", &vec![10.0; n]), ("xfs", &seeds)]);
     assert_eq!(judged.verdict, Verdict::NoLongerHolds, "{n} seeds: {judged:?}");
 }
 
@@ -133,7 +134,7 @@ fn near_a_bound_of_1_more_seeds_show_that_no_difference_counts() {
 fn a_correction_for_parts_is_not_attributed_to_the_claims() {
     let within = "within = { rows = [\"ext4\", \"xfs\", \"far\"], phase = \"create\", figure = \"returned\", at_most = 1.6 }";
     let far = &[16.15, 16.81, 17.5, 18.21, 18.96];
-    let judged = one(within, &[("ext4", &[10.0; 5]), ("xfs", &[13.0; 5]), ("far", far)]);
+    let judged = judge_one(within, &[("ext4", &[10.0; 5]), ("xfs", &[13.0; 5]), ("far", far)]);
     assert_eq!(judged.verdict, Verdict::Undecided, "{judged:?}");
     assert!((0.05..0.15).contains(&judged.p.unwrap()), "{judged:?}");
     let reason = &judged.why;
@@ -148,9 +149,9 @@ fn a_correction_for_parts_is_not_attributed_to_the_claims() {
 }
 
 #[test]
-fn the_part_that_leaves_many_open_is_the_least_certain_and_not_the_nearest() {
+fn among_many_claims_the_least_certain_part_is_undecided_and_not_the_nearest() {
     let order = "order = { rows = [\"ext4\", \"xfs\", \"far\"], phase = \"create\", figure = \"returned\" }";
-    // The first link is the nearest to 1 and never varied; the second is far from it and scatters.
+    // The first pair is the nearest to 1 and never varied; the second is far from it and scatters.
     let far = &[15.0, 21.0, 25.0, 30.0, 38.0];
     let rows: &[(&str, &[f64])] = &[("ext4", &[10.0; 5]), ("xfs", &[13.0; 5]), ("far", far)];
     let alone = first_of(1, order, rows);

@@ -14,7 +14,7 @@ figure = "returned"
 "#;
 
 fn factors(rest: &str, rows: &[(&str, &[f64])]) -> Vec<Factors> {
-    judge(&study(rest), &then(trials(rows))).variants.remove(0).factors
+    judge(&study(rest), &historical(trials(rows))).variants.remove(0).factors
 }
 
 #[test]
@@ -55,7 +55,8 @@ fn several_tables_over_the_same_columns_begin_with_the_means_of_their_factors() 
         all.rows[2].cells[0].missing.as_deref(),
         Some("not in all of the tables, or unsafe in one")
     );
-    let text = written(&judge(&study(&doubled), &then(trials(&[("ext4", TEN), ("xfs", FIFTEEN)]))));
+    let text =
+        as_text(&judge(&study(&doubled), &historical(trials(&[("ext4", TEN), ("xfs", FIFTEEN)]))));
     assert!(text.contains("2 tables of factors") && text.contains("1.50x"), "{text}");
 }
 
@@ -67,7 +68,7 @@ fn a_row_that_may_lose_what_it_acknowledged_is_neither_the_best_nor_in_a_mean() 
         trial.conditions.mount = "ext4 rw,nobarrier".into();
     }
     let [mean, table, _] =
-        judge(&study(&doubled), &then(all)).variants.remove(0).factors.try_into().unwrap();
+        judge(&study(&doubled), &historical(all)).variants.remove(0).factors.try_into().unwrap();
     assert_eq!(table.rows[0].cells[0].text(), "1.00");
     let unsafe_cell = &table.rows[1].cells[0];
     assert!(unsafe_cell.factor.unwrap().value < 0.7 && unsafe_cell.text().starts_with("UNSAFE 0."));

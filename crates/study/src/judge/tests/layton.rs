@@ -65,7 +65,7 @@ fn table((name, counts, lines): &(&str, [u64; 3], &str), more: &str) -> String {
 }
 
 /// Returns the marked cells of all sets: set, row, column.
-fn marked(more: &str) -> Vec<(String, String, String)> {
+fn marked_cells(more: &str) -> Vec<(String, String, String)> {
     let mut marked = Vec::new();
     for set in &SETS {
         let file = study(&table(set, more));
@@ -81,7 +81,7 @@ fn marked(more: &str) -> Vec<(String, String, String)> {
 
 #[test]
 fn the_five_contradictions_are_marked_and_no_other_cell() {
-    let found = marked("runs = 10\nstep = 1\n");
+    let found = marked_cells("runs = 10\nstep = 1\n");
     let found: Vec<(&str, &str, &str)> = found
         .iter()
         .map(|(set, row, column)| (set.as_str(), row.as_str(), column.as_str()))
@@ -103,5 +103,5 @@ fn the_five_contradictions_are_marked_and_no_other_cell() {
 
 #[test]
 fn without_the_number_of_runs_a_deviation_has_no_effect() {
-    assert_eq!(marked(""), []);
+    assert_eq!(marked_cells(""), []);
 }

@@ -1,5 +1,5 @@
-//! Checks that the published number of a claim satisfies it with the margin: otherwise even the document would
-//! not meet the bound.
+//! Checks that the published number of a claim satisfies the claim with its margin: otherwise even the publication
+//! would not meet the bound.
 
 use std::path::Path;
 
@@ -9,8 +9,8 @@ use crate::file::{Check, StudyFile, Test};
 use crate::judge::check::edges;
 use crate::judge::verdict::{Edge, Part, Position};
 
-/// Claims not satisfied by their own number, with the reason.
-const EXCEPT: &[(&str, &str)] = &[(
+/// Claims that their own published number does not satisfy, with the reason.
+const EXCEPTIONS: &[(&str, &str)] = &[(
     "layton-journal-size C4-medium-remove",
     "the table has a loss at 1 GB, of less than its deviations, where a comment says that there is none",
 )];
@@ -53,6 +53,6 @@ fn a_published_number_meets_its_own_claim() {
     }
     assert!(checked > 40, "only {checked} claims have a number");
     unmet.sort();
-    let except: Vec<&str> = EXCEPT.iter().map(|(name, _)| *name).collect();
-    assert_eq!(unmet, except);
+    let exceptions: Vec<&str> = EXCEPTIONS.iter().map(|(name, _)| *name).collect();
+    assert_eq!(unmet, exceptions);
 }

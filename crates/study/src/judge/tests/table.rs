@@ -23,7 +23,7 @@ fn table(judged: &Judged) -> &fsdyno_report::study::Table {
 
 #[test]
 fn a_published_table_is_compared_with_the_measured_one_cell_by_cell() {
-    let judged = judge(&study(TABLE), &then(trials(&[("ext4", TEN)])));
+    let judged = judge(&study(TABLE), &historical(trials(&[("ext4", TEN)])));
     let table = table(&judged);
     let cell = |row: usize, column: usize| &table.rows[row].cells[column];
     assert_eq!(cell(0, 0).published.as_deref(), Some("20.00±1.5"));
@@ -40,7 +40,7 @@ fn a_published_table_is_compared_with_the_measured_one_cell_by_cell() {
 
 #[test]
 fn at_another_scale_times_have_no_ratio_but_shares_do() {
-    let mut results = then(trials(&[("ext4", TEN)]));
+    let mut results = historical(trials(&[("ext4", TEN)]));
     results[0].scale = 10;
     let judged = judge(&study(TABLE), &results);
     let cells = &table(&judged).rows[0].cells;
@@ -49,14 +49,14 @@ fn at_another_scale_times_have_no_ratio_but_shares_do() {
 }
 
 #[test]
-fn at_another_scale_times_are_of_less_work_and_shares_are_unchanged() {
+fn at_another_scale_times_measure_less_work_and_shares_are_unchanged() {
     let value = |figure: &str| {
         format!(
             "value = {{ row = \"ext4\", phase = \"create\", figure = \"{figure}\" }}\nmore_than = 1"
         )
     };
     let both = claim("C1", &value("returned")) + &claim("C2", &value("cpu share"));
-    let mut results = then(trials(&[("ext4", TEN)]));
+    let mut results = historical(trials(&[("ext4", TEN)]));
     results[0].scale = 10;
     let claims = judge(&study(&both), &results).variants.remove(0).claims;
     assert_eq!(claims[0].verdict, Verdict::NotTestable);
