@@ -49,7 +49,7 @@ fn a_call_that_began_before_a_name_changed_sees_the_former_object() {
     let mut names = names();
     let root = names.root();
     let old = add(&mut names, root, "name", 10, FILE);
-    let new = names.fresh();
+    let new = names.fresh_key();
     names.make(root, b"new", new, FILE, None, 5);
     names.rename((root, b"new"), (root, b"name"), new, 20);
     assert_eq!(names.known(root, b"name", 10), Some(old));
@@ -101,7 +101,7 @@ fn a_removed_name_is_unknown_and_its_inode_number_can_be_reused() {
     let mut names = names();
     let root = names.root();
     let file = add(&mut names, root, "file", 10, FILE);
-    names.is_in_kernel(file, (7, 10));
+    names.set_kernel_inode(file, (7, 10));
     names.link(root, b"second", file, 5);
     names.remove(root, b"file", file);
     assert_eq!(names.known(root, b"file", 9), None);
