@@ -124,15 +124,17 @@ impl Btf {
         }
         let has_bits = it.info >> 31 != 0;
         for at in (0..it.count()).map(|member| it.members + 12 * member) {
-            let (own, of) = (word(&self.bytes, at)?, word(&self.bytes, at + 4)? as usize);
+            let (own, type_id) = (word(&self.bytes, at)?, word(&self.bytes, at + 4)? as usize);
             let bits = word(&self.bytes, at + 8)?;
             let bytes = if has_bits { bits & 0xff_ffff } else { bits } / 8;
             match self.text(own) {
-                Some(own) if own == name => return Some((bytes, self.strip_qualifiers(of))),
+                Some(own) if own == name => return Some((bytes, self.strip_qualifiers(type_id))),
                 Some(_) => {}
                 None => {
-                    if let Some((inner, of)) = self.member(self.strip_qualifiers(of), name) {
-                        return Some((bytes + inner, of));
+                    if let Some((inner, inner_type)) =
+                        self.member(self.strip_qualifiers(type_id), name)
+                    {
+                        return Some((bytes + inner, inner_type));
                     }
                 }
             }

@@ -75,11 +75,11 @@ fn equal_inode_numbers_of_two_subvolumes_are_two_files() {
     let root = names.root();
     // Subvolumes of btrfs have their own device numbers, but one in the kernel.
     let kernel = (7, 257);
-    let of = |names: &mut Names, device, name: &str| {
+    let add_on = |names: &mut Names, device, name: &str| {
         let info = Info { key: (device, 257), mode: FILE, links: 1, ..Info::default() };
         names.add(root, name.as_bytes(), info, Path::new(""))
     };
-    let (one, other) = (of(&mut names, 100, "one"), of(&mut names, 101, "other"));
+    let (one, other) = (add_on(&mut names, 100, "one"), add_on(&mut names, 101, "other"));
     assert_eq!(names.opened(one, kernel), (one, true));
     assert_eq!(names.of_kernel(kernel), Some(one));
     assert_eq!(names.opened(other, kernel), (other, true));
