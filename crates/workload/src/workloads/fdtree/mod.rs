@@ -271,8 +271,8 @@ impl Tree for FdtreeTree<'_> {
     }
 }
 
-/// Parses the number `k`, from 1 to `max_files`, in the name `L<level><letter><k>`.
-fn parse_number(name: &[u8], level: usize, letter: u8, max_files: u64) -> Option<u64> {
+/// Parses the number `k`, from 1 to `max`, in the name `L<level><letter><k>`.
+fn parse_number(name: &[u8], level: usize, letter: u8, max: u64) -> Option<u64> {
     let rest = name.strip_prefix(b"L")?;
     let offset = rest.iter().position(|byte| *byte == letter)?;
     let number = |digits: &[u8]| {
@@ -281,7 +281,7 @@ fn parse_number(name: &[u8], level: usize, letter: u8, max_files: u64) -> Option
         std::str::from_utf8(digits).ok().filter(|_| is_canonical)?.parse::<u64>().ok()
     };
     let is_level = number(&rest[..offset])? == level as u64;
-    number(&rest[offset + 1..]).filter(|k| is_level && (1..=max_files).contains(k))
+    number(&rest[offset + 1..]).filter(|k| is_level && (1..=max).contains(k))
 }
 
 /// The ops of a phase that makes one call per name.
