@@ -119,12 +119,12 @@ mod tests {
 
     #[test]
     fn the_atomic_unit_of_a_catalog_disk_is_its_physical_sector() {
-        let of = |name: &str| {
+        let unit_of = |name: &str| {
             let spec = fsdyno_disk::catalog::get(name).unwrap();
             AtomicUnit::try_from(spec.queue.physical_block_size).unwrap().bytes()
         };
-        assert_eq!(["hdd-7200", "hdd-7200-18tb"].map(of), [4096, 4096]);
+        assert_eq!(["hdd-7200", "hdd-7200-18tb"].map(unit_of), [4096, 4096]);
         let old = ["ide-2001", "scsi-10k-2004", "ata-2006", "ide-2008", "sata-2009"];
-        assert_eq!(old.map(of), [512; 5]);
+        assert_eq!(old.map(unit_of), [512; 5]);
     }
 }

@@ -48,7 +48,7 @@ impl From<Stored> for Cut {
 
 impl Cut {
     /// Returns the key that sorts cuts by time: in this order, neither the events nor the times go backwards.
-    pub fn place(&self) -> (u32, Nanos, u32) {
+    pub fn sort_key(&self) -> (u32, Nanos, u32) {
         (self.after, self.at, self.number)
     }
 }
@@ -192,7 +192,7 @@ pub fn choose(
             Cut { number, after: after as u32, at, moment, choice, draw }
         })
         .collect();
-    cuts.sort_by_key(Cut::place);
+    cuts.sort_by_key(Cut::sort_key);
     cuts
 }
 

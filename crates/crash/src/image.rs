@@ -200,7 +200,7 @@ impl<M: Memory, N: Memory> Builder<M, N> {
 
     /// Writes the surviving parts of the cache to the image.
     fn write_survivors<W: Memory>(&mut self, cut: &Cut, work: &mut Store<W>) -> Result<(), Full> {
-        for (event, parts) in self.surviving(cut) {
+        for (event, parts) in self.surviving_writes(cut) {
             for (from, to) in &parts {
                 self.changed.extend(from / PER_BLOCK..to.div_ceil(PER_BLOCK));
             }
@@ -213,12 +213,12 @@ impl<M: Memory, N: Memory> Builder<M, N> {
     }
 
     /// Returns the surviving sectors of each cached write, in the order of the writes.
-    fn surviving(&self, cut: &Cut) -> Vec<(usize, Vec<SectorRange>)> {
+    fn surviving_writes(&self, cut: &Cut) -> Vec<(usize, Vec<SectorRange>)> {
         let all = || self.cached.iter().map(|cached| (cached.event, cached.parts.clone()));
         match self.disk {
             // `tear_sector` damages one of them afterwards.
             DiskFault::Tears => return all().collect(),
-            DiskFault::Reorders => return self.reordered(cut),
+            DiskFault::Reorders => return self.reordered_writes(cut),
             DiskFault::Honest | DiskFault::DropsFlushes => {}
         }
         let draws = |seed| stream(seed, "what survives");
@@ -252,7 +252,7 @@ impl<M: Memory, N: Memory> Builder<M, N> {
     }
 
     /// Returns all writes since the last answered flush, and a random half of the older ones.
-    fn reordered(&self, cut: &Cut) -> Vec<(usize, Vec<SectorRange>)> {
+    fn reordered_writes(&self, cut: &Cut) -> Vec<(usize, Vec<SectorRange>)> {
         let events = self.log.events();
         let answered = events[..self.at].iter().rev().find_map(|event| match event.kind {
             EventKind::Reply => event.of.filter(|of| events[*of as usize].kind == EventKind::Flush),

@@ -190,7 +190,7 @@ impl Oracle<'_> {
     }
 
     /// Returns true if a parent directory of a name is absent and may be absent.
-    fn unreachable(&self, path: &[u8]) -> bool {
+    fn is_unreachable(&self, path: &[u8]) -> bool {
         let parents =
             (0..path.len()).filter(|offset| path[*offset] == b'/').map(|offset| &path[..offset]);
         parents
@@ -317,7 +317,7 @@ impl Oracle<'_> {
     /// Returns true if a node was found by this name, or is unreachable because a parent directory may be absent.
     fn is_found(&self, id: Id, name_index: usize) -> bool {
         self.found_names[id][name_index]
-            || self.unreachable(&self.tree.nodes[id].held[name_index].path)
+            || self.is_unreachable(&self.tree.nodes[id].held[name_index].path)
     }
 
     /// Returns the older name by which a node was found, as a phrase.

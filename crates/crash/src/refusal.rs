@@ -167,7 +167,7 @@ mod tests {
 
     use super::*;
 
-    fn of(name: &str, set: &[(&str, &str)], threads: u32) -> Option<String> {
+    fn refusal_of(name: &str, set: &[(&str, &str)], threads: u32) -> Option<String> {
         let kind = workloads::find(name).unwrap();
         let work = kind.build(&kind.resolve(set).unwrap(), &Setting::seed(5)).unwrap();
         refusal(work.as_ref(), threads)
@@ -183,10 +183,10 @@ mod tests {
             ("maildir", &[("deliverers", "4"), ("ops", "40"), ("protocol", "fsbench")], 1),
             ("tarball", &[("files", "40")], 1),
         ] {
-            assert_eq!(of(name, set, threads), None, "{name}");
+            assert_eq!(refusal_of(name, set, threads), None, "{name}");
         }
-        assert!(of("capacity", &[], 1).unwrap().contains("until its file system is full"));
-        let tree = of("source-tree", &[], 1).unwrap();
+        assert!(refusal_of("capacity", &[], 1).unwrap().contains("until its file system is full"));
+        let tree = refusal_of("source-tree", &[], 1).unwrap();
         assert!(tree.contains("phase ") && tree.contains("only the file system knows"), "{tree}");
     }
 

@@ -60,11 +60,11 @@ impl<'a> Replay<'a> {
             let next = next.min().filter(|(at, _)| *at < time);
             match (next, event) {
                 (Some((at, rank)), event) if event.is_none_or(|event| at <= event.time) => {
-                    self.op(rank, at);
+                    self.apply_op(rank, at);
                 }
                 (_, Some(event)) => {
                     match event.kind {
-                        PhaseEventKind::Begin => self.begin(event.phase, event.time),
+                        PhaseEventKind::Begin => self.begin_phase(event.phase, event.time),
                         PhaseEventKind::Returned => {}
                         PhaseEventKind::Synced if self.guarantee.whole => {
                             self.tree.settle_all(event.time)
@@ -78,7 +78,7 @@ impl<'a> Replay<'a> {
         }
         let mut tree = self.tree.clone();
         for rank in &self.ranks {
-            if rank.next.is_some() && !self.waits(&rank.op) {
+            if rank.next.is_some() && !self.is_waiting(&rank.op) {
                 let when = Timing { start: rank.last, at: time, in_flight: true };
                 tree.apply(&rank.op, self.guarantee, when);
             }
@@ -87,7 +87,7 @@ impl<'a> Replay<'a> {
     }
 
     /// Returns whether an op waits for an op that has not returned. This is known only if each op is a single call.
-    fn waits(&self, op: &Op) -> bool {
+    fn is_waiting(&self, op: &Op) -> bool {
         let is_ahead = |point: &ProgressPoint| {
             let rank = self.ranks.get(point.thread as usize);
             let done = rank.map_or(Some(0), |rank| rank.next);
@@ -96,7 +96,7 @@ impl<'a> Replay<'a> {
         self.shared && (is_ahead(&op.after) || op.also_after.iter().any(is_ahead))
     }
 
-    fn begin(&mut self, phase: usize, at: Nanos) {
+    fn begin_phase(&mut self, phase: usize, at: Nanos) {
         let ranks =
             self.work.phases().get(phase).map_or(0, |spec| spec.threads.count_of(self.threads));
         self.phase = phase;
@@ -112,7 +112,7 @@ impl<'a> Replay<'a> {
             .collect();
     }
 
-    fn op(&mut self, index: usize, at: Nanos) {
+    fn apply_op(&mut self, index: usize, at: Nanos) {
         let Some(rank) = self.ranks.get_mut(index) else { return };
         let when = Timing { start: rank.last, at, in_flight: false };
         let failed =

@@ -38,7 +38,7 @@ impl CutOutcome {
         CutOutcome { cut, recovery, findings }
     }
 
-    /// Returns whether two outcomes agree, except for the duration of the mount, which depends on what its guest
+    /// Returns whether two outcomes agree, except for the duration of the mount, which depends on what the guest
     /// did before.
     pub fn agrees_with(&self, other: &CutOutcome) -> bool {
         let recovery = Recovery { mount_ns: other.recovery.mount_ns, ..self.recovery.clone() };
@@ -180,8 +180,8 @@ impl Row {
         self.violations() > 0 || self.unmountable() > 0
     }
 
-    fn each<T>(&self, of: impl Fn(&CutOutcome) -> T) -> impl Iterator<Item = T> {
-        self.outcomes.iter().map(of)
+    fn each<T>(&self, figure: impl Fn(&CutOutcome) -> T) -> impl Iterator<Item = T> {
+        self.outcomes.iter().map(figure)
     }
 
     /// Returns the number of violations of all cuts.
@@ -190,13 +190,13 @@ impl Row {
     }
 
     /// Returns the sum of a figure over all cuts.
-    pub fn sum(&self, of: impl Fn(&CutOutcome) -> u64) -> u64 {
-        self.each(of).sum()
+    pub fn sum(&self, figure: impl Fn(&CutOutcome) -> u64) -> u64 {
+        self.each(figure).sum()
     }
 
     /// Returns the median and the maximum of a figure over all cuts.
-    pub fn median_and_max(&self, of: impl Fn(&CutOutcome) -> u64) -> (u64, u64) {
-        let mut all: Vec<u64> = self.each(of).collect();
+    pub fn median_and_max(&self, figure: impl Fn(&CutOutcome) -> u64) -> (u64, u64) {
+        let mut all: Vec<u64> = self.each(figure).collect();
         all.sort_unstable();
         (all.get(all.len() / 2).copied().unwrap_or(0), all.last().copied().unwrap_or(0))
     }

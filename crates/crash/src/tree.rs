@@ -316,7 +316,7 @@ impl Tree {
         for change in outcome.changes {
             match change {
                 Change::Synced { .. } | Change::SyncedAll if when.in_flight => {}
-                Change::Synced { inode } => self.synced(inode, when.start, data),
+                Change::Synced { inode } => self.make_durable(inode, when.start, data),
                 Change::SyncedAll if guarantee.whole => self.settle_all(when.start),
                 _ => self.record(&change, when),
             }
@@ -332,7 +332,7 @@ impl Tree {
     }
 
     /// Makes a file, or the names in a directory, durable. Nothing documents that fdatasync(2) of a directory does so.
-    fn synced(&mut self, inode: Inode, start: Nanos, data: bool) {
+    fn make_durable(&mut self, inode: Inode, start: Nanos, data: bool) {
         if !self.nodes[inode].directory {
             return self.fsync(inode, start, data);
         }
@@ -348,13 +348,13 @@ impl Tree {
                 let fresh = File { since: Some(when.at), ..File::default() };
                 let file = node.size().is_some().then_some(fresh);
                 let id = self.add(file, node.is_directory());
-                self.name(at, Some(id), when);
+                self.bind_entry(at, Some(id), when);
             }
             Change::Linked { entry: at, inode } => {
-                self.name(at, Some(*inode), when);
+                self.bind_entry(at, Some(*inode), when);
             }
             Change::Removed { entry: at, .. } => {
-                self.name(at, None, when);
+                self.bind_entry(at, None, when);
             }
             Change::Renamed { from, to, inode } => {
                 let (Some(from), Some(to)) = (self.path(from), self.path(to)) else { return };
@@ -392,7 +392,7 @@ impl Tree {
     }
 
     /// Binds the name of an entry whose directory still exists.
-    fn name(&mut self, at: &Entry, node: Option<Id>, when: Timing) {
+    fn bind_entry(&mut self, at: &Entry, node: Option<Id>, when: Timing) {
         if let Some(path) = self.path(at) {
             self.bind(path, node, when, None);
         }

@@ -38,7 +38,7 @@ const KEYS: &[&str] = &[
 /// Nothing is resynchronised (fresh disks read as zeros, for which mirrors and parity are correct), and there is no
 /// write-intent bitmap, so that nothing runs during the trial. `--run` suppresses mdadm's questions.
 pub fn create(raid: RaidPlan, disks: &[String]) -> Vec<String> {
-    let words = [
+    let arguments = [
         TOOL,
         "--create",
         "{device}",
@@ -51,8 +51,8 @@ pub fn create(raid: RaidPlan, disks: &[String]) -> Vec<String> {
         "--uuid={uuid:array}",
     ];
     // RAID 0 has no bitmap, and mdadm refuses the option.
-    let words = words.into_iter().filter(|word| raid.level != 0 || *word != NO_BITMAP);
-    let mut argv: Vec<String> = words.map(String::from).collect();
+    let arguments = arguments.into_iter().filter(|word| raid.level != 0 || *word != NO_BITMAP);
+    let mut argv: Vec<String> = arguments.map(String::from).collect();
     argv.push(format!("--data-offset={}K", MD_DATA_OFFSET.0 / 1024));
     argv.push(format!("--level={}", raid.level));
     argv.extend(raid.chunk.map(|chunk| format!("--chunk={}K", chunk.0 / 1024)));

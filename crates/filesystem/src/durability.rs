@@ -64,16 +64,20 @@ fn durability_losses(
 ) -> Vec<(String, &'static str)> {
     let items = mount::items(options).unwrap_or_default();
     let table = filesystem.durability_losses();
-    let of = |key: &str| -> Option<String> {
+    let matching_option = |key: &str| -> Option<String> {
         if key == ALWAYS {
             return Some(filesystem.name.clone());
         }
         let name = key.strip_prefix(MOUNT)?;
         // `checkpoint=disable` may be followed by a colon and a limit.
-        let is = |item: &&String| item.as_str() == name || item.starts_with(&format!("{name}:"));
-        items.iter().find(is).cloned()
+        let is_match =
+            |item: &&String| item.as_str() == name || item.starts_with(&format!("{name}:"));
+        items.iter().find(is_match).cloned()
     };
-    table.iter().filter_map(|(key, reason)| Some((of(key)?, reason.as_str()))).collect()
+    table
+        .iter()
+        .filter_map(|(key, reason)| Some((matching_option(key)?, reason.as_str())))
+        .collect()
 }
 
 #[cfg(test)]

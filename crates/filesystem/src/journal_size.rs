@@ -92,7 +92,7 @@ impl SizeEntry {
         *value = Some(match self.entry {
             None => size.to_string(),
             Some(at) => {
-                let new = old.split(',').enumerate().map(|(it, entry)| match it == at {
+                let new = old.split(',').enumerate().map(|(index, entry)| match index == at {
                     true => format!("{}={size}", key_of(entry)),
                     false => entry.to_string(),
                 });

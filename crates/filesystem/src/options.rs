@@ -191,7 +191,7 @@ impl Known {
     }
 
     /// Splits lists into one item per entry for options that are repeated.
-    pub fn each(&self, items: Vec<Item>) -> Vec<Item> {
+    pub fn split_repeated(&self, items: Vec<Item>) -> Vec<Item> {
         let split = |item: Item| match &item.value {
             Some(list) if self.repeated.contains(&item.option) => list
                 .split(',')

@@ -14,8 +14,8 @@ impl Filesystem {
         }
         let none = || {
             let problem = format!("{} cannot have a journal on a second disk", self.name);
-            let with = catalog::all().iter().filter(|kind| kind.journal.is_some());
-            let names: Vec<&str> = with.map(|kind| kind.name.as_str()).collect();
+            let capable = catalog::all().iter().filter(|kind| kind.journal.is_some());
+            let names: Vec<&str> = capable.map(|kind| kind.name.as_str()).collect();
             SpecError::new(problem, format!("remove {{journal}}; {} can", names.join(", ")))
         };
         self.journal.as_ref().map(Some).ok_or_else(none)

@@ -107,8 +107,8 @@ impl<'a> PeriodSettings<'a> {
 
     /// Reports whether one of the user's options replaces an option of the period.
     pub(crate) fn is_overridden(&self, item: &Item, user: &[Item]) -> bool {
-        let by = self.period.gives_way.get(&item.option);
-        by.is_some_and(|by| user.iter().any(|own| by.contains(&own.option)))
+        let replacements = self.period.gives_way.get(&item.option);
+        replacements.is_some_and(|options| user.iter().any(|own| options.contains(&own.option)))
     }
 }
 

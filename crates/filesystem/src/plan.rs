@@ -212,7 +212,7 @@ impl Filesystem {
         let MkfsWords { program, action, after, .. } = self.mkfs_words();
         let mut command = vec![program.to_string()];
         command.extend(action.iter().cloned());
-        command.extend(options::write(self.known().each(items)));
+        command.extend(options::write(self.known().split_repeated(items)));
         command.extend(after.iter().cloned());
         command
     }

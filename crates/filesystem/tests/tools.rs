@@ -46,7 +46,7 @@ fn text(output: &Output) -> String {
     String::from_utf8_lossy(&both).into_owned()
 }
 
-fn on(device: &str) -> Devices<'_> {
+fn devices(device: &str) -> Devices<'_> {
     Devices { device, ..Devices::default() }
 }
 
@@ -86,14 +86,14 @@ fn make_for_period(
     let settings = period.map(|period| period.settings_for(&spec.kind, Bytes(size)).unwrap());
     let plan =
         filesystem.plan_for_period(&spec, context, Some(&version), settings.as_ref()).unwrap();
-    let mkfs_output = run(&fill(&plan.mkfs, on(&device.to_string_lossy()), 7), &plan.env);
+    let mkfs_output = run(&fill(&plan.mkfs, devices(&device.to_string_lossy()), 7), &plan.env);
     assert!(mkfs_output.status.success(), "{:?}: {}", plan.mkfs, text(&mkfs_output));
     Some(Image { plan, mkfs_output, device, _folder: folder })
 }
 
 impl Image {
     fn run(&self, argv: &[String]) -> Output {
-        run(&fill(argv, on(&self.device.to_string_lossy()), 7), &self.plan.env)
+        run(&fill(argv, devices(&self.device.to_string_lossy()), 7), &self.plan.env)
     }
 
     /// Returns exit code and output of its check; none if there is no check.
@@ -158,7 +158,7 @@ impl Image {
 }
 
 /// Runs a test on every file system in both contexts.
-fn each(test: impl Fn(&'static Filesystem, &str, Context)) {
+fn for_each_file_system(test: impl Fn(&'static Filesystem, &str, Context)) {
     for filesystem in catalog::all() {
         for context in [Context::Lab, Context::Host] {
             test(filesystem, &filesystem.name, context);
@@ -168,7 +168,7 @@ fn each(test: impl Fn(&'static Filesystem, &str, Context)) {
 
 #[test]
 fn a_fresh_file_system_is_clean_and_a_read_only_check_does_not_change_it() {
-    each(|filesystem, spec, context| {
+    for_each_file_system(|filesystem, spec, context| {
         let Some(image) = make(spec, context, 320 * MIB) else { return };
         let before = image.bytes();
         let Some((code, output)) = image.check() else { return };
@@ -290,7 +290,7 @@ fn current_tools_accept_the_settings_of_every_period() {
                 continue;
             };
             let found = image.features();
-            let is = |key: &str, value: &str| {
+            let assert_feature = |key: &str, value: &str| {
                 assert_eq!(found.get(key).map(String::as_str), Some(value), "{}", period.name);
             };
             let features = found.get("Filesystem features").map_or("", String::as_str);
@@ -298,9 +298,9 @@ fn current_tools_accept_the_settings_of_every_period() {
                 assert!(!features.contains(feature), "{} of {}: {features}", kind, period.name);
             }
             if kind == "xfs" {
-                is("meta-data crc", "0");
-                is("naming ftype", "0");
-                is("log blocks", "2560");
+                assert_feature("meta-data crc", "0");
+                assert_feature("naming ftype", "0");
+                assert_feature("log blocks", "2560");
             }
             let (code, output) = image.run_check();
             assert!(image.plan.check_clean.contains(&code), "{kind} of {}: {output}", period.name);
@@ -336,7 +336,7 @@ fn mkfs_accepts_the_catalogs_smallest_journal_and_none_that_is_smaller() {
         let spec = Spec::parse(smaller).unwrap();
         let plan = catalog::get(&spec.kind).unwrap().plan(&spec, Context::Host, None).unwrap();
         let device = image.device.to_string_lossy();
-        let mkfs_output = run(&fill(&plan.mkfs, on(&device), 7), &plan.env);
+        let mkfs_output = run(&fill(&plan.mkfs, devices(&device), 7), &plan.env);
         assert!(!mkfs_output.status.success(), "{smaller}: {}", text(&mkfs_output));
     }
 }
@@ -344,7 +344,7 @@ fn mkfs_accepts_the_catalogs_smallest_journal_and_none_that_is_smaller() {
 #[test]
 fn the_uuid_depends_on_the_seed_alone() {
     let Some(image) = make("ext4", Context::Lab, 16 * MIB) else { return };
-    let uuid = |seed| fill(&["{uuid}".to_string()], on(""), seed).concat();
+    let uuid = |seed| fill(&["{uuid}".to_string()], devices(""), seed).concat();
     let shown = text(&image.run(&image.plan.features));
     assert!(shown.contains(&uuid(7)) && !shown.contains(&uuid(8)), "{shown}");
 }

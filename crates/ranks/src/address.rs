@@ -14,7 +14,7 @@ pub fn of_host() -> Vec<IpAddr> {
     while !next.is_null() {
         // SAFETY: the list is intact until freeifaddrs(3); each entry points to the next or is the last.
         let entry = unsafe { &*next };
-        found.extend(address(entry.ifa_addr));
+        found.extend(usable_address(entry.ifa_addr));
         next = entry.ifa_next;
     }
     // SAFETY: this is the list from above; no reference to it is left.
@@ -24,7 +24,7 @@ pub fn of_host() -> Vec<IpAddr> {
     found
 }
 
-fn address(from: *const libc::sockaddr) -> Option<IpAddr> {
+fn usable_address(from: *const libc::sockaddr) -> Option<IpAddr> {
     if from.is_null() {
         return None;
     }

@@ -71,14 +71,14 @@ fn remove(on: &Path, name: &str) -> String {
         let is_late = begin.elapsed() > LEAVE;
         match removed {
             Ok(Some(())) => {}
-            Ok(None) if is_late => return remains(&path, on, None),
-            Err(error) if is_late => return remains(&path, on, Some(&error)),
+            Ok(None) if is_late => return remains_message(&path, on, None),
+            Err(error) if is_late => return remains_message(&path, on, Some(&error)),
             Ok(None) | Err(_) => std::thread::sleep(Duration::from_millis(50)),
         }
     }
 }
 
-fn remains(path: &Path, on: &Path, error: Option<&MediaError>) -> String {
+fn remains_message(path: &Path, on: &Path, error: Option<&MediaError>) -> String {
     let why = match error {
         Some(error) => error.to_string(),
         None => "whether the process of rank 0 has ended is known only on its host".into(),
@@ -102,7 +102,7 @@ mod tests {
     }
 
     /// Creates the trial directory of a process that has ended.
-    fn left(on: &Path, boot: &str) -> String {
+    fn create_leftover(on: &Path, boot: &str) -> String {
         let name = format!(".fsdyno-{NO_PROCESS}-0123456789abcdef");
         std::fs::create_dir_all(on.join(&name).join("root/d")).unwrap();
         std::fs::write(on.join(&name).join("root/d/f"), "").unwrap();
@@ -140,7 +140,7 @@ mod tests {
     #[test]
     fn a_directory_that_another_host_may_still_use_is_kept_and_named() {
         let on = tempfile::tempdir().unwrap();
-        let name = left(on.path(), "another");
+        let name = create_leftover(on.path(), "another");
         let messages = remove(on.path(), &name);
         assert!(messages.contains("remains") && messages.contains("doctor --clean"), "{messages}");
         assert!(on.path().join(&name).join("root/d/f").exists());

@@ -12,8 +12,8 @@ const MIN_EXCHANGES: usize = 12;
 const MAX_EXCHANGES: usize = 100;
 const ENOUGH: Duration = Duration::from_millis(10);
 
-/// Number of exchanges with a process on the same clock, to detect that its clock is in fact different.
-const OF_ONE: usize = 2;
+/// Number of exchanges with a process that reports the same clock, to detect that its clock is in fact different.
+const SAME_CLOCK_EXCHANGES: usize = 2;
 
 /// Maximum rate at which two clocks drift apart: 100 parts per million. Quartz is within 50, and the kernel slews
 /// faster only while it corrects a wrong time.
@@ -53,7 +53,7 @@ impl Sample {
 /// Returns true if a further exchange follows after this number of exchanges.
 pub fn needs_exchange(exchanges: usize, one_clock: bool, elapsed: Duration) -> bool {
     match one_clock {
-        true => exchanges < OF_ONE,
+        true => exchanges < SAME_CLOCK_EXCHANGES,
         false => exchanges < MIN_EXCHANGES || (exchanges < MAX_EXCHANGES && elapsed < ENOUGH),
     }
 }
@@ -74,7 +74,7 @@ pub fn identity() -> Option<String> {
 impl Offset {
     /// Returns the offset between two processes whose clocks have the same identity: 0. An offset beyond the
     /// uncertainty is kept: copies of one virtual machine have the same boot ID and different clocks.
-    pub fn of_one_clock(self) -> Offset {
+    pub fn assuming_same_clock(self) -> Offset {
         match self.ahead.unsigned_abs() <= self.uncertainty.0 {
             true => Offset { at: self.at, ..Offset::default() },
             false => self,
@@ -104,8 +104,8 @@ impl Clock {
         if length == 0 {
             return Offset { at: time, ..from };
         }
-        let part = (time.since(from.at).0 as f64 / length as f64).clamp(0.0, 1.0);
-        let ahead = from.ahead as f64 + (to.ahead - from.ahead) as f64 * part;
+        let fraction = (time.since(from.at).0 as f64 / length as f64).clamp(0.0, 1.0);
+        let ahead = from.ahead as f64 + (to.ahead - from.ahead) as f64 * fraction;
         let larger = from.uncertainty.max(to.uncertainty);
         if larger.is_zero() {
             // The clocks are the same: every measured offset has an uncertainty.
@@ -119,17 +119,17 @@ impl Clock {
 
     /// Converts a time of the other clock to the requester's.
     pub fn to_ours(self, there: Nanos) -> Nanos {
-        let guess = less(there, self.before.ahead);
-        less(there, self.at(guess).ahead)
+        let guess = subtract_offset(there, self.before.ahead);
+        subtract_offset(there, self.at(guess).ahead)
     }
 
     /// Converts a time of the requester's clock to the other's, with the offset before the phase.
     pub fn to_theirs(self, ours: Nanos) -> Nanos {
-        less(ours, -self.before.ahead)
+        subtract_offset(ours, -self.before.ahead)
     }
 }
 
-fn less(time: Nanos, ahead: i64) -> Nanos {
+fn subtract_offset(time: Nanos, ahead: i64) -> Nanos {
     Nanos(time.0.wrapping_sub(ahead as u64))
 }
 
@@ -163,14 +163,14 @@ mod tests {
         // The answer was delayed: according to the measurement, the clock would be 4,910 behind.
         let late = best(&[sample(1000, 1090, 11_000)]).unwrap();
         assert_eq!(late.ahead, -4910);
-        let before = late.of_one_clock();
+        let before = late.assuming_same_clock();
         assert_eq!((before.ahead, before.uncertainty), (0, Nanos(0)));
         let after = Offset { at: Nanos(9_000_000_000), ..before };
         let middle = Clock { before, after }.at(Nanos(4_000_000_000));
         assert_eq!((middle.ahead, middle.uncertainty), (0, Nanos(0)));
         // A copy of a virtual machine: the same boot ID, but a different time.
         let copy = best(&[sample(1000, 900_000, 1200)]).unwrap();
-        assert_eq!(copy.of_one_clock(), copy);
+        assert_eq!(copy.assuming_same_clock(), copy);
     }
 
     #[test]
@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn a_clock_that_drifts_is_followed_between_two_measurements() {
+    fn the_offset_of_a_drifting_clock_is_interpolated_between_two_measurements() {
         let at = |at, ahead| Offset { at: Nanos(at), ahead, uncertainty: Nanos(10) };
         let clock = Clock { before: at(1_000_000, -500), after: at(3_000_000, 500) };
         assert_eq!(clock.at(Nanos(2_000_000)).ahead, 0);

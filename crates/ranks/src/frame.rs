@@ -29,11 +29,11 @@ pub fn write_frame(stream: &mut TcpStream, message: &impl Serialize) -> io::Resu
 ///
 /// # Errors
 /// The connection ended, or the data are not a message.
-pub fn read_frame<T: DeserializeOwned>(stream: &mut TcpStream, longest: u32) -> io::Result<T> {
+pub fn read_frame<T: DeserializeOwned>(stream: &mut TcpStream, max_length: u32) -> io::Result<T> {
     let mut length = [0; 4];
     stream.read_exact(&mut length)?;
     let length = u32::from_be_bytes(length);
-    if length > longest {
+    if length > max_length {
         return Err(io::Error::other("the data is not an fsdyno message"));
     }
     let mut body = vec![0; length as usize];

@@ -36,7 +36,7 @@ pub struct Offer {
 /// An open file of a process.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Place {
-    /// The host, as of [`home`].
+    /// The host, as [`home`] identifies it.
     pub home: String,
     /// The path of the file in /proc.
     pub path: String,
@@ -45,7 +45,7 @@ pub struct Place {
 impl Place {
     /// Returns the place of an open file of this process; None if other processes cannot be identified here.
     pub fn of(file: &File) -> Option<Place> {
-        // The number of this process as /proc counts, which may be that of an outer namespace.
+        // The ID of this process in the PID namespace of /proc, which may be an outer one.
         let process = std::fs::read_link("/proc/self").ok()?;
         let path = format!("/proc/{}/fd/{}", process.display(), file.as_raw_fd());
         Some(Place { home: home()?, path })

@@ -63,13 +63,13 @@ pub fn detect(
 ) -> Result<Option<Position>, String> {
     // Other launchers come first, since they may run inside a job of Slurm or Kubernetes.
     let position = match () {
-        () if env("FSDYNO_RANK").is_some() => by_variables(env, Kind::Environment, given)?,
+        () if env("FSDYNO_RANK").is_some() => read_position(env, Kind::Environment, given)?,
         () if env("PMI_RANK").is_some() && env("PMI_FD").is_some() => {
-            by_variables(env, Kind::Mpich, given)?
+            read_position(env, Kind::Mpich, given)?
         }
-        () if env("OMPI_COMM_WORLD_RANK").is_some() => by_variables(env, Kind::OpenMpi, given)?,
-        () if env("SLURM_PROCID").is_some() => by_variables(env, Kind::Slurm, given)?,
-        () if env("JOB_COMPLETION_INDEX").is_some() => by_variables(env, Kind::Kubernetes, given)?,
+        () if env("OMPI_COMM_WORLD_RANK").is_some() => read_position(env, Kind::OpenMpi, given)?,
+        () if env("SLURM_PROCID").is_some() => read_position(env, Kind::Slurm, given)?,
+        () if env("JOB_COMPLETION_INDEX").is_some() => read_position(env, Kind::Kubernetes, given)?,
         () => return Ok(None),
     };
     if let Some(given) = given.filter(|given| *given != position.ranks) {
@@ -91,7 +91,7 @@ pub fn started_by_mpi(env: &dyn Fn(&str) -> Option<String>) -> Option<(Kind, u32
 }
 
 /// Returns the variables for rank and size, and those that together identify a run.
-fn variables(kind: Kind) -> (&'static str, &'static str, &'static [&'static str]) {
+fn variable_names(kind: Kind) -> (&'static str, &'static str, &'static [&'static str]) {
     match kind {
         Kind::Mpich => ("PMI_RANK", "PMI_SIZE", &[]),
         Kind::OpenMpi => (
@@ -105,16 +105,16 @@ fn variables(kind: Kind) -> (&'static str, &'static str, &'static [&'static str]
     }
 }
 
-fn by_variables(
+fn read_position(
     env: &dyn Fn(&str) -> Option<String>,
     kind: Kind,
     given: Option<u32>,
 ) -> Result<Position, String> {
-    let (rank_name, ranks_name, run_names) = variables(kind);
+    let (rank_name, ranks_name, run_names) = variable_names(kind);
     let number = |name: &str| match env(name) {
         Some(text) => {
             let number = text.trim().parse::<u32>();
-            number.map(Some).map_err(|_| format!("{name} is '{text}', not a number of ranks"))
+            number.map(Some).map_err(|_| format!("{name} is '{text}', not a whole number"))
         }
         None => Ok(None),
     };
@@ -133,12 +133,12 @@ fn by_variables(
     })?;
     if ranks == 0 || rank >= ranks || ranks > MAX_RANKS {
         return Err(format!(
-            "{rank_name} is {rank} of {}; it must be below their number, which is at most {MAX_RANKS}",
+            "{rank_name} is {rank} of {}; it must be below the number of ranks, which is at most {MAX_RANKS}",
             counted(ranks as usize, "rank")
         ));
     }
     let names: Vec<String> = run_names.iter().filter_map(|name| env(name)).collect();
-    let run = (!names.is_empty()).then(|| plain(&names.join("-")));
+    let run = (!names.is_empty()).then(|| to_file_name_part(&names.join("-")));
     let pmi = match kind {
         Kind::Mpich => env("PMI_FD").and_then(|text| text.parse().ok()),
         _ => None,
@@ -147,7 +147,7 @@ fn by_variables(
 }
 
 /// Converts text so that it can be part of a file name.
-fn plain(text: &str) -> String {
+fn to_file_name_part(text: &str) -> String {
     let keep = |letter: char| if letter.is_ascii_alphanumeric() { letter } else { '-' };
     text.chars().map(keep).take(100).collect()
 }
@@ -165,7 +165,7 @@ mod tests {
 
     /// The variables that each launcher sets, as seen with MPICH 4.0.2, Open MPI 4.1.4 and Slurm 22.05.
     #[test]
-    fn each_launcher_is_known_by_its_variables() {
+    fn each_launcher_is_recognized_by_its_variables() {
         let mpich = position(&[("PMI_FD", "9"), ("PMI_RANK", "3"), ("PMI_SIZE", "8")], None);
         let mpich = mpich.unwrap().unwrap();
         assert_eq!((mpich.kind, mpich.rank, mpich.ranks), (Kind::Mpich, 3, 8));
@@ -211,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn a_launcher_inside_a_job_of_another_counts_and_not_the_job() {
+    fn a_launcher_takes_precedence_over_the_job_in_which_it_runs() {
         let set = [
             ("SLURM_PROCID", "0"),
             ("SLURM_NTASKS", "1"),
@@ -223,11 +223,11 @@ mod tests {
     }
 
     #[test]
-    fn contradicting_variables_are_refused_with_the_correction() {
+    fn contradictory_variables_are_refused_with_a_hint() {
         let error = |set: &[(&str, &str)], given| position(set, given).unwrap_err();
         assert!(error(&[("JOB_COMPLETION_INDEX", "1")], None).contains("--ranks 16"));
         let two = [("FSDYNO_RANK", "2"), ("FSDYNO_RANKS", "2")];
-        assert!(error(&two, None).contains("below their number"));
+        assert!(error(&two, None).contains("below the number of ranks"));
         let one = [("FSDYNO_RANK", "1"), ("FSDYNO_RANKS", "2")];
         assert!(error(&one, Some(3)).contains("leave the number out"));
         assert!(error(&[("FSDYNO_RANK", "x"), ("FSDYNO_RANKS", "2")], None).contains("'x'"));

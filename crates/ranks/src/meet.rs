@@ -86,7 +86,7 @@ pub fn open(
     position: &Position,
     folder: &Path,
 ) -> Result<(TcpListener, Meeting, Option<Note>), String> {
-    if let Some((_, port, secret)) = given()? {
+    if let Some((_, port, secret)) = read_environment()? {
         let (listener, _) = listen(port)?;
         let (hosts, boot) = (vec![host_name()], boot());
         return Ok((listener, Meeting { hosts, port, secret, boot }, None));
@@ -99,7 +99,7 @@ pub fn open(
     let meeting = Meeting { hosts, port, secret, boot: boot() };
     let note = match position.pmi {
         Some(fd) => {
-            by_store(fd, |pmi| pmi.put(KEY, &meeting.to_text()))?;
+            use_store(fd, |pmi| pmi.put(KEY, &meeting.to_text()))?;
             None
         }
         // The address is passed through ssh.
@@ -129,7 +129,7 @@ pub fn refuse(position: &Position) {
         _ => Ok(()),
     };
     // The launcher may have ended; the caller reports the reason for the refusal.
-    let _ = by_store(fd, refused);
+    let _ = use_store(fd, refused);
 }
 
 /// The other ranks' side: waits until rank 0 has published the address; None if rank 0 has refused the run.
@@ -141,11 +141,11 @@ pub fn find(
     folder: &Path,
     patience: Duration,
 ) -> Result<Option<Meeting>, String> {
-    if let Some((host, port, secret)) = given()? {
+    if let Some((host, port, secret)) = read_environment()? {
         return Ok(Some(Meeting { hosts: vec![host], port, secret, boot: String::new() }));
     }
     if let Some(fd) = position.pmi {
-        let found = by_store(fd, |_| Ok(()))?.get(KEY).map_err(|error| error.to_string())?;
+        let found = use_store(fd, |_| Ok(()))?.get(KEY).map_err(|error| error.to_string())?;
         let text = found.ok_or("rank 0 has not given its address to the launcher")?;
         return (text != REFUSED).then(|| Meeting::parse(&text)).transpose();
     }
@@ -168,7 +168,7 @@ pub fn find(
 }
 
 /// Returns the address and the secret that the user's environment sets.
-fn given() -> Result<Option<(String, u16, Secret)>, String> {
+fn read_environment() -> Result<Option<(String, u16, Secret)>, String> {
     let Ok(place) = std::env::var(MEET) else { return Ok(None) };
     let invalid = || format!("{MEET} is '{place}'; it must be HOST:PORT, such as job-0.job:4711");
     let (host, port) = place.rsplit_once(':').ok_or_else(invalid)?;
@@ -183,8 +183,8 @@ fn given() -> Result<Option<(String, u16, Secret)>, String> {
     Ok(Some((host.trim_matches(['[', ']']).to_string(), port, secret)))
 }
 
-/// Calls `put` on the launcher's store and waits for all ranks. The connection ends when the result is dropped.
-fn by_store(
+/// Calls `put` on the launcher's store, then waits for all ranks. The connection ends when the result is dropped.
+fn use_store(
     fd: i32,
     put: impl FnOnce(&mut Pmi) -> std::io::Result<()>,
 ) -> Result<Conversation, String> {

@@ -144,8 +144,8 @@ impl Halt {
         }
         self.looked = Instant::now();
         self.looks = if worker.is_halted() { self.looks + 1 } else { 0 };
-        let asks = self.looks > 0 && self.looks % HALTED < UNHEARD && self.looks >= HALTED;
-        match asks && is_gone() {
+        let is_due = self.looks > 0 && self.looks % HALTED < UNHEARD && self.looks >= HALTED;
+        match is_due && is_gone() {
             true => self.unheard += 1,
             false => self.unheard = 0,
         }

@@ -20,7 +20,7 @@ impl Secret {
     /// # Errors
     /// The error from getrandom(2).
     pub fn draw() -> std::io::Result<Secret> {
-        word().map(Secret)
+        draw_nonce().map(Secret)
     }
 
     /// Parses a secret.
@@ -67,7 +67,7 @@ impl Secret {
 ///
 /// # Errors
 /// The error from getrandom(2).
-pub fn word() -> std::io::Result<String> {
+pub fn draw_nonce() -> std::io::Result<String> {
     let mut bytes = [0; 32];
     let got = rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty())?;
     match got == bytes.len() {
@@ -94,12 +94,12 @@ mod tests {
     fn the_library_computes_the_hmac_of_the_rfc() {
         let mut mac = Hmac::<Sha256>::new_from_slice(b"Jefe").unwrap();
         mac.update(b"what do ya want for nothing?");
-        let right = "5bdcc146bf60754e6a042426089575c75a003f089d2739839dec58b964ec3843";
-        assert_eq!(hex(&mac.finalize().into_bytes()), right);
+        let expected = "5bdcc146bf60754e6a042426089575c75a003f089d2739839dec58b964ec3843";
+        assert_eq!(hex(&mac.finalize().into_bytes()), expected);
     }
 
     #[test]
-    fn a_proof_is_of_one_secret_and_of_these_parts_alone() {
+    fn a_proof_is_valid_for_one_secret_and_its_parts_only() {
         let (secret, other) = (Secret::draw().unwrap(), Secret::draw().unwrap());
         assert_ne!(secret, other);
         let proof = secret.proof(&["rank", "a", "b"]);
@@ -110,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn a_secret_is_not_shown() {
+    fn debug_output_hides_the_secret() {
         let secret = Secret::draw().unwrap();
         assert!(!format!("{secret:?}").contains(secret.text()));
         assert!(Secret::parse("short").is_err() && Secret::parse(&"x".repeat(16)).is_ok());

@@ -87,8 +87,8 @@ pub fn ranks(hosts: &[Host], given: Option<u32>) -> Result<u32, String> {
 
 /// Returns the host of a rank; consecutive ranks share a host.
 fn host_of(hosts: &[Host], ranks: u32, rank: u32) -> Option<&Host> {
-    let at = u64::from(rank) * hosts.len() as u64 / u64::from(ranks.max(1));
-    hosts.get(at as usize)
+    let index = u64::from(rank) * hosts.len() as u64 / u64::from(ranks.max(1));
+    hosts.get(index as usize)
 }
 
 /// Returns the command that starts a worker on a host; the program's path is quoted for the remote shell.

@@ -10,12 +10,12 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use crate::frame::{MAX_MESSAGE, MAX_UNAUTHENTICATED, read_frame, write_frame};
-use crate::secret::{Secret, word};
+use crate::secret::{Secret, draw_nonce};
 
 /// The version of the messages.
 pub const PROTOCOL: u32 = 2;
 
-/// Maximum time without an acknowledgement from the other host; the default is some 15 minutes (tcp(7)).
+/// Maximum time without an acknowledgement from the other host; the kernel's default is about 15 minutes (tcp(7)).
 const UNACKNOWLEDGED: Duration = Duration::from_secs(20);
 
 /// Maximum number of bytes that follow a message. They fit into the buffers of an idle connection, so that rank 0 is
@@ -143,7 +143,7 @@ impl WireReader {
     }
 }
 
-fn ends(stream: TcpStream) -> io::Result<(Wire, WireReader)> {
+fn split(stream: TcpStream) -> io::Result<(Wire, WireReader)> {
     stream.set_read_timeout(None)?;
     let writer = stream.try_clone()?;
     Ok((Wire { writer: Arc::new(Mutex::new(writer)) }, WireReader(stream)))
@@ -159,17 +159,17 @@ fn prepare(stream: &TcpStream) -> io::Result<()> {
 }
 
 /// The authenticated caller with its connection, or the reason why it was rejected.
-pub type Greeted = Result<(Hello, Wire, WireReader), String>;
+pub type GreetResult = Result<(Hello, Wire, WireReader), String>;
 
 /// Rank 0's side of the handshake; `refuse` returns the reason to reject an authenticated caller.
 pub fn greet(
     mut stream: TcpStream,
     secret: &Secret,
     refuse: &dyn Fn(&Hello) -> Option<String>,
-) -> Greeted {
+) -> GreetResult {
     let failed = |error: io::Error| error.to_string();
     prepare(&stream).map_err(failed)?;
-    let nonce = word().map_err(failed)?;
+    let nonce = draw_nonce().map_err(failed)?;
     let challenge = Challenge { fsdyno: PROTOCOL, nonce: nonce.clone() };
     write_frame(&mut stream, &challenge).map_err(failed)?;
     let hello: Hello = read_frame(&mut stream, MAX_UNAUTHENTICATED).map_err(failed)?;
@@ -182,7 +182,7 @@ pub fn greet(
     write_frame(&mut stream, &welcome).map_err(failed)?;
     match refused {
         Some(why) => Err(why),
-        None => ends(stream).map(|(wire, reader)| (hello, wire, reader)).map_err(failed),
+        None => split(stream).map(|(wire, reader)| (hello, wire, reader)).map_err(failed),
     }
 }
 
@@ -219,7 +219,7 @@ pub fn call(
         return Err(Rejection::Refused(format!("{text}; use one fsdyno on all hosts")));
     }
     let mut hello = hello.clone();
-    hello.nonce = word().map_err(stranger)?;
+    hello.nonce = draw_nonce().map_err(stranger)?;
     hello.proof = secret.proof(&[&proof_text(&hello, &challenge.nonce)]);
     write_frame(&mut stream, &hello).map_err(stranger)?;
     let welcome: Welcome = read_frame(&mut stream, MAX_UNAUTHENTICATED).map_err(stranger)?;
@@ -230,7 +230,7 @@ pub fn call(
     }
     match welcome.refused {
         Some(why) => Err(Rejection::Refused(why)),
-        None => ends(stream).map_err(stranger),
+        None => split(stream).map_err(stranger),
     }
 }
 

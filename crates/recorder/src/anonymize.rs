@@ -1,4 +1,4 @@
-//! Replaces names by hashes: equal names get equal hashes, extensions stay, and lengths are rounded up to classes.
+//! Replaces names by hashes: equal names get equal hashes, extensions are kept, and lengths are rounded up to classes.
 
 use fsdyno_trace::Name;
 use sha2::{Digest, Sha256};
@@ -9,7 +9,7 @@ const EXTENSION: usize = 9;
 /// The possible lengths of a hash.
 const CLASSES: [usize; 5] = [12, 24, 48, 96, 192];
 
-/// Hashes a name to 12, 24, 48, 96 or 192 characters: the first of these lengths that is not below that of the stem, or
+/// Hashes a name to 12, 24, 48, 96 or 192 characters: the shortest of these lengths that is at least the stem's, or
 /// 192. The extension (at most eight letters and digits after the last dot) follows.
 pub fn name(name: &Name) -> Name {
     let bytes = name.bytes();

@@ -33,7 +33,7 @@ impl Ticker {
     }
 
     /// Interrupts the thread once, after a number of milliseconds.
-    pub fn after(&self, milliseconds: i64) {
+    pub fn interrupt_after(&self, milliseconds: i64) {
         // SAFETY: the structure consists of integers, and the timer exists.
         unsafe {
             let mut when: libc::itimerspec = std::mem::zeroed();

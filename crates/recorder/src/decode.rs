@@ -20,60 +20,62 @@ pub const CWD: i32 = libc::AT_FDCWD;
 
 impl Recorder {
     /// Decodes a call that begins; None for one that is not recorded.
-    pub fn decode(&mut self, tid: pid_t, it: &CallEntry) -> Option<(Call, Option<Key>)> {
+    pub fn decode(&mut self, tid: pid_t, entry: &CallEntry) -> Option<(Call, Option<Key>)> {
         use CallKind as K;
-        let kind = table::kind(it.number)?;
-        if let Some(mark) = self.mark(tid, it) {
+        let kind = table::kind(entry.number)?;
+        if let Some(mark) = self.mark(tid, entry) {
             return Some((mark, None));
         }
         let call = match kind {
             K::Wait => Ok(Call::Wait { child: Default::default() }),
-            // They are completed when the call returns.
+            // These calls are completed when they return.
             K::Close | K::Dup | K::Map | K::Unmap | K::Msync => Ok(Call::SyncAll {}),
-            K::Open => self.open(tid, it),
-            K::Exec => self.exec(tid, it),
-            K::Mkdir => self.mkdir(tid, it),
-            K::Rmdir | K::Unlink => return Some(decoded(kind, self.unlink(tid, it))),
-            K::Rename => return Some(decoded(kind, self.rename(tid, it))),
-            K::Link => self.link(tid, it),
-            K::Symlink => self.symlink(tid, it),
-            K::Mknod => self.mknod(tid, it),
-            K::Read => self.read(tid, it),
-            K::Write => self.write_of(tid, it),
-            K::Seek => self.seek(tid, it),
-            K::Copy => self.copy(tid, it),
-            K::Truncate => self.truncate(tid, it),
-            K::Fallocate => self.fallocate(tid, it),
-            K::Sync => self.sync(tid, it),
+            K::Open => self.open(tid, entry),
+            K::Exec => self.exec(tid, entry),
+            K::Mkdir => self.mkdir(tid, entry),
+            K::Rmdir | K::Unlink => return Some(to_call(kind, self.unlink(tid, entry))),
+            K::Rename => return Some(to_call(kind, self.rename(tid, entry))),
+            K::Link => self.link(tid, entry),
+            K::Symlink => self.symlink(tid, entry),
+            K::Mknod => self.mknod(tid, entry),
+            K::Read => self.read(tid, entry),
+            K::Write => self.decode_write(tid, entry),
+            K::Seek => self.seek(tid, entry),
+            K::Copy => self.copy(tid, entry),
+            K::Truncate => self.truncate(tid, entry),
+            K::Fallocate => self.fallocate(tid, entry),
+            K::Sync => self.sync(tid, entry),
             K::SyncAll => Ok(Call::SyncAll {}),
-            K::Advise => self.advise(tid, it),
-            K::Readdir => self.readdir(tid, it),
-            K::Stat => self.stat(tid, it),
-            K::Access => self.access(tid, it),
-            K::Readlink => self.readlink(tid, it),
-            K::Chmod => self.chmod(tid, it),
-            K::Chown => self.chown(tid, it),
-            K::Utimes => self.utimes(tid, it),
-            K::Setxattr | K::Getxattr | K::Listxattr | K::Removexattr => self.xattr(tid, kind, it),
-            K::Lock => self.lock(tid, it),
+            K::Advise => self.advise(tid, entry),
+            K::Readdir => self.readdir(tid, entry),
+            K::Stat => self.stat(tid, entry),
+            K::Access => self.access(tid, entry),
+            K::Readlink => self.readlink(tid, entry),
+            K::Chmod => self.chmod(tid, entry),
+            K::Chown => self.chown(tid, entry),
+            K::Utimes => self.utimes(tid, entry),
+            K::Setxattr | K::Getxattr | K::Listxattr | K::Removexattr => {
+                self.xattr(tid, kind, entry)
+            }
+            K::Lock => self.lock(tid, entry),
             K::Chdir => {
-                self.path_or_file(tid, it, libc::SYS_chdir).map(|target| Call::Chdir { target })
+                self.path_or_file(tid, entry, libc::SYS_chdir).map(|target| Call::Chdir { target })
             }
-            K::Statfs => {
-                self.path_or_file(tid, it, libc::SYS_statfs).map(|target| Call::Statfs { target })
-            }
-            // No system call begins them.
+            K::Statfs => self
+                .path_or_file(tid, entry, libc::SYS_statfs)
+                .map(|target| Call::Statfs { target }),
+            // No system call corresponds to these.
             K::Inherit | K::SetFlags | K::Outside | K::Spawn | K::Exit | K::Mark => return None,
         };
-        Some(decoded(kind, call.map(|call| (call, None))))
+        Some(to_call(kind, call.map(|call| (call, None))))
     }
 
     /// Decodes a call on a path below [`MARK`] as a mark.
-    fn mark(&mut self, tid: pid_t, it: &CallEntry) -> Option<Call> {
-        let address = match it.number {
-            libc::SYS_access | libc::SYS_stat => it.args[0],
+    fn mark(&mut self, tid: pid_t, entry: &CallEntry) -> Option<Call> {
+        let address = match entry.number {
+            libc::SYS_access | libc::SYS_stat => entry.args[0],
             libc::SYS_faccessat | libc::SYS_faccessat2 | libc::SYS_newfstatat | libc::SYS_statx => {
-                it.args[1]
+                entry.args[1]
             }
             _ => return None,
         };
@@ -110,13 +112,13 @@ impl Recorder {
     fn path_or_file(
         &mut self,
         tid: pid_t,
-        it: &CallEntry,
+        entry: &CallEntry,
         path: c_long,
     ) -> Result<Target, Outside> {
-        if it.number == path {
-            self.at_path(tid, it.args[0], true)
+        if entry.number == path {
+            self.at_path(tid, entry.args[0], true)
         } else {
-            self.target(tid, it.args[0])
+            self.target(tid, entry.args[0])
         }
     }
 
@@ -125,36 +127,36 @@ impl Recorder {
         Ok(Target::At(self.place(tid, CWD, path, follow)?.at))
     }
 
-    fn read(&mut self, tid: pid_t, it: &CallEntry) -> Result<Call, Outside> {
-        let (offset, length, buffers) = self.extent(tid, it);
-        Ok(Call::Read { file: self.file(tid, it.args[0])?, offset, length, buffers })
+    fn read(&mut self, tid: pid_t, entry: &CallEntry) -> Result<Call, Outside> {
+        let (offset, length, buffers) = self.extent(tid, entry);
+        Ok(Call::Read { file: self.file(tid, entry.args[0])?, offset, length, buffers })
     }
 
-    fn write_of(&mut self, tid: pid_t, it: &CallEntry) -> Result<Call, Outside> {
-        let file = self.file(tid, it.args[0])?;
-        let (offset, length, buffers) = self.extent(tid, it);
-        Ok(Call::Write { file, offset, length, buffers, class: self.sample(tid, it, length) })
+    fn decode_write(&mut self, tid: pid_t, entry: &CallEntry) -> Result<Call, Outside> {
+        let file = self.file(tid, entry.args[0])?;
+        let (offset, length, buffers) = self.extent(tid, entry);
+        Ok(Call::Write { file, offset, length, buffers, class: self.sample(tid, entry, length) })
     }
 
-    fn seek(&mut self, tid: pid_t, it: &CallEntry) -> Result<Call, Outside> {
-        let [file, offset, whence, ..] = it.args;
+    fn seek(&mut self, tid: pid_t, entry: &CallEntry) -> Result<Call, Outside> {
+        let [file, offset, whence, ..] = entry.args;
         let file = self.file(tid, file)?;
         Ok(Call::Seek { file, offset: offset as i64, whence: whence as u32 })
     }
 
-    fn truncate(&mut self, tid: pid_t, it: &CallEntry) -> Result<Call, Outside> {
-        let target = self.path_or_file(tid, it, libc::SYS_truncate)?;
-        Ok(Call::Truncate { target, length: it.args[1] })
+    fn truncate(&mut self, tid: pid_t, entry: &CallEntry) -> Result<Call, Outside> {
+        let target = self.path_or_file(tid, entry, libc::SYS_truncate)?;
+        Ok(Call::Truncate { target, length: entry.args[1] })
     }
 
-    fn fallocate(&mut self, tid: pid_t, it: &CallEntry) -> Result<Call, Outside> {
-        let [file, mode, offset, length, ..] = it.args;
+    fn fallocate(&mut self, tid: pid_t, entry: &CallEntry) -> Result<Call, Outside> {
+        let [file, mode, offset, length, ..] = entry.args;
         Ok(Call::Fallocate { file: self.file(tid, file)?, mode: mode as u32, offset, length })
     }
 
-    fn sync(&mut self, tid: pid_t, it: &CallEntry) -> Result<Call, Outside> {
-        let [file, offset, length, ..] = it.args;
-        let sync = match it.number {
+    fn sync(&mut self, tid: pid_t, entry: &CallEntry) -> Result<Call, Outside> {
+        let [file, offset, length, ..] = entry.args;
+        let sync = match entry.number {
             libc::SYS_fsync => SyncKind::Fsync,
             libc::SYS_fdatasync => SyncKind::Fdatasync,
             libc::SYS_syncfs => SyncKind::Syncfs,
@@ -164,15 +166,15 @@ impl Recorder {
         Ok(Call::Sync { sync, file: self.file(tid, file)?, offset, length })
     }
 
-    fn advise(&mut self, tid: pid_t, it: &CallEntry) -> Result<Call, Outside> {
-        let [file, offset, length, advice, ..] = it.args;
-        let readahead = it.number == libc::SYS_readahead;
+    fn advise(&mut self, tid: pid_t, entry: &CallEntry) -> Result<Call, Outside> {
+        let [file, offset, length, advice, ..] = entry.args;
+        let readahead = entry.number == libc::SYS_readahead;
         let advice = if readahead { libc::POSIX_FADV_WILLNEED as u32 } else { advice as u32 };
         Ok(Call::Advise { file: self.file(tid, file)?, advice, offset, length })
     }
 
-    fn readdir(&mut self, tid: pid_t, it: &CallEntry) -> Result<Call, Outside> {
-        let [number, _, length, ..] = it.args;
+    fn readdir(&mut self, tid: pid_t, entry: &CallEntry) -> Result<Call, Outside> {
+        let [number, _, length, ..] = entry.args;
         let file = self.file(tid, number)?;
         match self.source() {
             Source::Kernel => self.list_known(tid, number),
@@ -206,21 +208,21 @@ impl Recorder {
     }
 
     /// Returns offset, length and number of buffers of a read or write.
-    fn extent(&self, tid: pid_t, it: &CallEntry) -> (Option<u64>, u64, u32) {
-        let a = it.args;
+    fn extent(&self, tid: pid_t, entry: &CallEntry) -> (Option<u64>, u64, u32) {
+        let args = entry.args;
         let positioned = |offset: u64| (offset as i64 >= 0).then_some(offset);
-        match it.number {
-            libc::SYS_read | libc::SYS_write => (None, a[2], 0),
-            libc::SYS_pread64 | libc::SYS_pwrite64 => (positioned(a[3]), a[2], 0),
+        match entry.number {
+            libc::SYS_read | libc::SYS_write => (None, args[2], 0),
+            libc::SYS_pread64 | libc::SYS_pwrite64 => (positioned(args[3]), args[2], 0),
             number => {
                 let offset = [libc::SYS_readv, libc::SYS_writev].contains(&number);
-                let offset = if offset { None } else { positioned(a[3]) };
+                let offset = if offset { None } else { positioned(args[3]) };
                 if let Some(seen) = &self.seen {
                     return (offset, seen.more[0], seen.more[1] as u32);
                 }
                 // IOV_MAX of Linux.
-                let buffers = a[2].min(1024);
-                let list = memory(tid, a[1], 16 * buffers as usize);
+                let buffers = args[2].min(1024);
+                let list = memory(tid, args[1], 16 * buffers as usize);
                 let lengths = list
                     .chunks_exact(16)
                     .map(|it| it[8..].try_into().map(u64::from_ne_bytes).unwrap_or(0));
@@ -230,9 +232,9 @@ impl Recorder {
     }
 
     /// Classifies the data of every 16th write of at least 512 bytes. (The injected code lets those writes stop.)
-    fn sample(&mut self, tid: pid_t, it: &CallEntry, length: u64) -> Compressibility {
+    fn sample(&mut self, tid: pid_t, entry: &CallEntry, length: u64) -> Compressibility {
         self.writes += 1;
-        let plain = [libc::SYS_write, libc::SYS_pwrite64].contains(&it.number);
+        let plain = [libc::SYS_write, libc::SYS_pwrite64].contains(&entry.number);
         let due = match self.source() {
             // The kernel recorded only due samples.
             Source::Kernel => true,
@@ -241,7 +243,7 @@ impl Recorder {
                 self.writes % 16 == 1 || self.threads.get(&tid).is_some_and(|it| it.injected)
             }
         };
-        let sample = || self.memory(tid, it.args[1], length.min(4096) as usize);
+        let sample = || self.memory(tid, entry.args[1], length.min(4096) as usize);
         if let Some(sample) =
             (length >= 512 && plain && due).then(sample).filter(|it| !it.is_empty())
         {
@@ -251,24 +253,35 @@ impl Recorder {
         }
     }
 
-    fn copy(&mut self, tid: pid_t, it: &CallEntry) -> Result<Call, Outside> {
-        let a = it.args;
+    fn copy(&mut self, tid: pid_t, entry: &CallEntry) -> Result<Call, Outside> {
+        let args = entry.args;
         // The kernel recorded the memory after the call, which had added the copied length to the offsets.
         let captured = self.seen.as_ref().filter(|it| it.captured.is_some());
         let copied = captured.map_or(0, |it| it.result.max(0) as u64);
         let before = |at: u64| self.words::<1>(tid, at).map(|[it]| it.saturating_sub(copied));
         let offset = |at: u64| if at == 0 { None } else { before(at) };
-        let (copy, from, from_offset, to, to_offset, length) = match it.number {
-            libc::SYS_sendfile => (CopyKind::Sendfile, a[1], offset(a[2]), a[0], None, a[3]),
-            libc::SYS_copy_file_range => {
-                (CopyKind::CopyFileRange, a[0], offset(a[1]), a[2], offset(a[3]), a[4])
+        let (copy, from, from_offset, to, to_offset, length) = match entry.number {
+            libc::SYS_sendfile => {
+                (CopyKind::Sendfile, args[1], offset(args[2]), args[0], None, args[3])
             }
-            libc::SYS_splice => (CopyKind::Splice, a[0], offset(a[1]), a[2], offset(a[3]), a[4]),
-            _ if a[1] as u32 == FICLONE => (CopyKind::Clone, a[2], Some(0), a[0], Some(0), 0),
+            libc::SYS_copy_file_range => (
+                CopyKind::CopyFileRange,
+                args[0],
+                offset(args[1]),
+                args[2],
+                offset(args[3]),
+                args[4],
+            ),
+            libc::SYS_splice => {
+                (CopyKind::Splice, args[0], offset(args[1]), args[2], offset(args[3]), args[4])
+            }
+            _ if args[1] as u32 == FICLONE => {
+                (CopyKind::Clone, args[2], Some(0), args[0], Some(0), 0)
+            }
             _ => {
                 let [from, source, length, to] =
-                    self.words::<4>(tid, a[2]).ok_or(Outside(Object::None, 0))?;
-                (CopyKind::Clone, from, Some(source), a[0], Some(to), length)
+                    self.words::<4>(tid, args[2]).ok_or(Outside(Object::None, 0))?;
+                (CopyKind::Clone, from, Some(source), args[0], Some(to), length)
             }
         };
         let from = self.file(tid, from);
@@ -281,7 +294,7 @@ impl Recorder {
 }
 
 /// Returns the decoded call, or the call on an object outside the recorded file systems.
-fn decoded(kind: CallKind, it: Decoded) -> (Call, Option<Key>) {
+fn to_call(kind: CallKind, it: Decoded) -> (Call, Option<Key>) {
     it.unwrap_or_else(|Outside(object, number)| {
         (Call::Outside { call: kind, object, number }, None)
     })

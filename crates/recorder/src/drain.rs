@@ -36,8 +36,8 @@ impl Recorder {
         // finds it. Events that only the second scan finds may depend on events that it missed; they are deferred to
         // the next drain.
         let scan = |it: &Recorder| -> Map<pid_t, u64> {
-            let of = |(tid, it): (&pid_t, &Thread)| Some((*tid, it.ring.as_ref()?.tail()));
-            it.threads.iter().filter_map(of).collect()
+            let ring_tail = |(tid, it): (&pid_t, &Thread)| Some((*tid, it.ring.as_ref()?.tail()));
+            it.threads.iter().filter_map(ring_tail).collect()
         };
         let first = scan(self);
         let second = scan(self);
@@ -85,7 +85,7 @@ impl Recorder {
         match step {
             Step::Closing(number, found) => {
                 self.add_found(tid, number, found);
-                self.closing(tid, sequence, number);
+                self.begin_close(tid, sequence, number);
             }
             Step::Call(seen) => self.record_from_ring(tid, seen),
         }
@@ -102,20 +102,20 @@ impl Recorder {
         }
     }
 
-    fn closing(&mut self, tid: pid_t, sequence: u64, number: i32) {
+    fn begin_close(&mut self, tid: pid_t, sequence: u64, number: i32) {
         if let Some(thread) = self.threads.get_mut(&tid) {
             thread.closing = Some((sequence, thread.descriptors.remove(number, true)));
         }
     }
 
     fn record_from_ring(&mut self, tid: pid_t, seen: Box<Seen>) {
-        let seen = self.call_inside(tid, seen);
+        let seen = self.record_complete_call(tid, seen);
         self.spare.extend(seen.filter(|_| self.spare.len() < SPARE));
     }
 
     /// Records a complete call, from the code injected into a program or from a BPF record. Returns it, with the
     /// objects found; None if it was ignored.
-    pub fn call_inside(&mut self, tid: pid_t, seen: Box<Seen>) -> Option<Box<Seen>> {
+    pub fn record_complete_call(&mut self, tid: pid_t, seen: Box<Seen>) -> Option<Box<Seen>> {
         if !self.running || !self.tree.is_recording() {
             return None;
         }
@@ -140,8 +140,9 @@ impl Recorder {
             let mut it = Pending { call, entry, start, think, removed, entry_sequence, closed };
             if self.complete(tid, &mut it, result) {
                 let call = it.call;
-                let plain = matches!(call, Call::Open { .. } | Call::Dup { .. } | Call::Map { .. });
-                let result = if plain && result >= 0 { 0 } else { result };
+                let returns_handle =
+                    matches!(call, Call::Open { .. } | Call::Dup { .. } | Call::Map { .. });
+                let result = if returns_handle && result >= 0 { 0 } else { result };
                 let thread = ThreadId(0);
                 self.inside += 1;
                 self.write(tid, Event { thread, think, start, duration, result, call });

@@ -51,7 +51,7 @@ pub enum RecordError {
     /// The trace could not be written.
     #[error("the trace cannot be written: {0}")]
     Write(#[from] TraceError),
-    /// A file to import is wrong.
+    /// A line of a file to import is invalid.
     #[error("line {line}: {problem}")]
     Line {
         /// The line number, from 1.

@@ -51,23 +51,23 @@ pub fn program(inside: bool) -> Vec<sock_filter> {
         TRACE,
     ];
     if inside {
-        all.extend(gate());
+        all.extend(pass_gate());
     }
     all.push(step(LOAD, NUMBER, 0, 0));
     let fcntl: Vec<u32> = FCNTL.iter().map(|command| *command as u32).collect();
-    all.extend(only(libc::SYS_fcntl, 1, &fcntl));
-    all.extend(only(libc::SYS_ioctl, 1, IOCTL));
-    all.extend(map(inside));
+    all.extend(stop_if_arg(libc::SYS_fcntl, 1, &fcntl));
+    all.extend(stop_if_arg(libc::SYS_ioctl, 1, IOCTL));
+    all.extend(stop_file_mappings(inside));
     if inside {
-        all.extend([libc::SYS_openat, libc::SYS_close].into_iter().flat_map(own));
+        all.extend([libc::SYS_openat, libc::SYS_close].into_iter().flat_map(pass_own));
     }
-    all.extend(stops(inside));
+    all.extend(stop_table(inside));
     all.push(ALLOW);
     all
 }
 
 /// Lets the calls of the injected code pass, identified by the address of the next instruction.
-fn gate() -> [sock_filter; 5] {
+fn pass_gate() -> [sock_filter; 5] {
     let gate = (CODE + GATE + 2) as u64;
     [
         step(LOAD, INSTRUCTION, 0, 0),
@@ -79,7 +79,7 @@ fn gate() -> [sock_filter; 5] {
 }
 
 /// Stops a call if the lower half of an argument is one of the values, else lets it pass.
-fn only(number: i64, arg: u32, values: &[u32]) -> Vec<sock_filter> {
+fn stop_if_arg(number: i64, arg: u32, values: &[u32]) -> Vec<sock_filter> {
     let mut all = vec![
         step(EQUAL, number as u32, 0, values.len() as u8 + 3),
         step(LOAD, ARGS + 8 * arg, 0, 0),
@@ -91,7 +91,7 @@ fn only(number: i64, arg: u32, values: &[u32]) -> Vec<sock_filter> {
 }
 
 /// Stops mmap(2) of a file. Anonymous mappings and mappings by the recorder pass.
-fn map(inside: bool) -> Vec<sock_filter> {
+fn stop_file_mappings(inside: bool) -> Vec<sock_filter> {
     let mut all = vec![
         step(EQUAL, libc::SYS_mmap as u32, 0, if inside { 11 } else { 5 }),
         step(LOAD, ARGS + 8 * 3, 0, 0),
@@ -117,7 +117,7 @@ fn map(inside: bool) -> Vec<sock_filter> {
 }
 
 /// Lets a call pass if its last argument shows that it is a call of the recorder; stops calls of the program.
-fn own(number: i64) -> [sock_filter; 7] {
+fn pass_own(number: i64) -> [sock_filter; 7] {
     [
         step(EQUAL, number as u32, 0, 6),
         step(LOAD, ARGS + 8 * 5, 0, 0),
@@ -130,7 +130,7 @@ fn own(number: i64) -> [sock_filter; 7] {
 }
 
 /// Stops the calls of the table, as ranges of their numbers.
-fn stops(inside: bool) -> Vec<sock_filter> {
+fn stop_table(inside: bool) -> Vec<sock_filter> {
     let special = [libc::SYS_fcntl, libc::SYS_ioctl, libc::SYS_mmap];
     let mut numbers: Vec<u32> = CALLS.iter().map(|it| it.number as u32).collect();
     numbers.push(libc::SYS_io_uring_setup as u32);

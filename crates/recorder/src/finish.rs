@@ -15,7 +15,7 @@ use crate::sys::{self, RESTARTS};
 impl Recorder {
     /// Handles the return of a call, which stopped the thread at the time `now`.
     pub fn finish(&mut self, tid: pid_t, now: u64) {
-        let returned = sys::returned(tid);
+        let returned = sys::call_result(tid);
         self.inject(tid);
         let pending = self.threads.get_mut(&tid).and_then(|it| it.pending.take());
         let (Some(mut it), Ok(result)) = (pending, returned) else { return };
@@ -28,8 +28,9 @@ impl Recorder {
         if self.complete(tid, &mut it, result) {
             let Pending { call, start, think, .. } = it;
             // The result is a descriptor or an address, which is meaningless in another process.
-            let plain = matches!(call, Call::Open { .. } | Call::Dup { .. } | Call::Map { .. });
-            let result = if plain && result >= 0 { 0 } else { result };
+            let returns_handle =
+                matches!(call, Call::Open { .. } | Call::Dup { .. } | Call::Map { .. });
+            let result = if returns_handle && result >= 0 { 0 } else { result };
             self.write(tid, Event { thread: ThreadId(0), think, start, duration, result, call });
         }
         self.update_used(tid);
@@ -132,8 +133,8 @@ impl Recorder {
             None => self.outside(&path, &stat),
         };
         if let Some(outside) = outside {
-            if let Descriptor::Outside(object, of) = outside {
-                *call = Call::Outside { call: CallKind::Open, object, number: of };
+            if let Descriptor::Outside(object, object_number) = outside {
+                *call = Call::Outside { call: CallKind::Open, object, number: object_number };
             }
             self.put(tid, number, outside);
             return;
@@ -193,8 +194,8 @@ impl Recorder {
         if succeeded && args[2] & CLOEXEC == 0 {
             let Some(thread) = self.threads.get(&tid) else { return false };
             let table = thread.descriptors.clone();
-            let inside = |number: &i32| (args[0]..=args[1]).contains(&(*number as u64));
-            let numbers: Vec<i32> = table.all().into_keys().filter(inside).collect();
+            let is_in_range = |number: &i32| (args[0]..=args[1]).contains(&(*number as u64));
+            let numbers: Vec<i32> = table.all().into_keys().filter(is_in_range).collect();
             for number in numbers {
                 let descriptor = table.remove(number, false);
                 self.release(tid, descriptor, false);

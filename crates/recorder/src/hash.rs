@@ -4,13 +4,13 @@ use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 
 /// A map with integer keys that no adversary chooses, such as thread IDs and inode numbers.
-pub type Map<K, V> = HashMap<K, V, BuildHasherDefault<Numbers>>;
+pub type Map<K, V> = HashMap<K, V, BuildHasherDefault<IntegerHasher>>;
 
 /// A hasher of integers.
 #[derive(Clone, Copy, Default)]
-pub struct Numbers(u64);
+pub struct IntegerHasher(u64);
 
-impl Hasher for Numbers {
+impl Hasher for IntegerHasher {
     fn write(&mut self, bytes: &[u8]) {
         bytes.iter().for_each(|byte| self.write_u64(u64::from(*byte)));
     }

@@ -109,12 +109,12 @@ fn vdso_start(line: &str) -> Option<u64> {
 
 /// Code that makes a sequence of calls. Each has a number, arguments, and an instruction that saves its result in a
 /// register, if any. An argument is a number or the first result.
-struct Calls(Vec<u8>);
+struct CallSequence(Vec<u8>);
 
 /// An argument that denotes the first result.
 const FIRST: u64 = u64::MAX - 1;
 
-impl Calls {
+impl CallSequence {
     fn call(&mut self, number: c_long, args: [u64; 6], keep: &[u8]) {
         // movabs to rdi, rsi, rdx, r10, r8, r9; mov %rbx to the same registers.
         const MOVE: [[u8; 2]; 6] =
@@ -186,17 +186,21 @@ impl Injector {
     fn redirect_loader(
         &mut self,
         tid: pid_t,
-        it: &Loader,
+        loader: &Loader,
         stub_memory: &mut Option<StubMemory>,
     ) -> io::Result<bool> {
-        let file = File::open(&it.path)?;
+        let file = File::open(&loader.path)?;
         // In the root of the program, the path may name a different file.
-        if file.metadata()?.ino() != it.inode {
+        if file.metadata()?.ino() != loader.inode {
             return Ok(false);
         }
-        let redirected =
-            self.redirect_file(tid, &file, (it.start, it.length, it.offset), stub_memory)?;
-        Ok(redirected && is_c_library(&it.path))
+        let redirected = self.redirect_file(
+            tid,
+            &file,
+            (loader.start, loader.length, loader.offset),
+            stub_memory,
+        )?;
+        Ok(redirected && is_c_library(&loader.path))
     }
 
     /// Maps the code, the shared memory and, for a program with a loader, memory for stubs, whose address it returns.
@@ -207,7 +211,7 @@ impl Injector {
         let flags = (libc::O_RDWR | libc::O_CLOEXEC) as u64;
         let cwd = libc::AT_FDCWD as u64;
         let code = |path: u64| {
-            let mut it = Calls(Vec::new());
+            let mut it = CallSequence(Vec::new());
             it.call(libc::SYS_openat, [cwd, path, flags, 0, 0, OWN], &[0x48, 0x89, 0xc3]);
             let (start, length) = (CODE as u64, CODE_LENGTH as u64);
             // The page with the clock's address is private to the program.

@@ -19,8 +19,8 @@ extern "C" fn note_signal(signal: c_int) {
     RECEIVED.store(signal, Ordering::Relaxed);
 }
 
-/// Installs handlers, so that the recorder survives Ctrl-C, which the terminal also sends to the command, and a limit
-/// on the size of files, and notes SIGTERM and SIGHUP.
+/// Installs signal handlers: the recorder survives Ctrl-C, which the terminal also sends to the command, and SIGXFSZ (a
+/// limit on the size of files), and notes SIGTERM and SIGHUP.
 pub fn handle_signals() {
     for signal in [libc::SIGINT, libc::SIGQUIT, libc::SIGTERM, libc::SIGHUP, libc::SIGXFSZ] {
         // SAFETY: the handler stores a number, and the structures are plain data.
@@ -42,8 +42,8 @@ pub fn signal_to_pass() -> Option<c_int> {
     [libc::SIGTERM, libc::SIGHUP].contains(&signal).then_some(signal)
 }
 
-/// Takes the signal that was received, if any.
-pub fn received() -> Option<c_int> {
+/// Takes the last signal that was received, if any.
+pub fn take_signal() -> Option<c_int> {
     let signal = RECEIVED.swap(0, Ordering::Relaxed);
     (signal != 0).then_some(signal)
 }

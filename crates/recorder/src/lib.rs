@@ -52,7 +52,7 @@ pub use resolve::MARK;
 /// A mechanism by which calls are observed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum RecordMethod {
-    /// The cheapest that misses nothing: inside, where the host allows it.
+    /// The cheapest mechanism that misses no call: inside, where the host allows it.
     #[default]
     Auto,
     /// Code injected into the programs records the calls of their C library; all other calls stop for ptrace(2).
@@ -117,7 +117,7 @@ pub fn record(options: &Options, command: &[String], out: File) -> Result<Record
         let recorder = recorder_with_names(options, &trees, out)?;
         let started = launch::prepare(command, None)?;
         let (status, tree, end, inside) =
-            bpf::command(recorder, session, started).map_err(named)?;
+            bpf::record_command(recorder, session, started).map_err(named)?;
         return Ok(summary(ExitStatus::from_raw(status), tree, end, RecordMethod::Bpf, inside));
     }
     let (shared, refused) = match (options.how, shared::Shared::new) {
@@ -146,18 +146,18 @@ pub fn record(options: &Options, command: &[String], out: File) -> Result<Record
 /// The process does not exist, the host rejects BPF, a tree is not a directory, or the file cannot be written at all.
 pub fn attach(
     options: &Options,
-    of: Bounds,
+    bounds: Bounds,
     out: File,
     begins: impl FnOnce(),
 ) -> Result<Recorded, RecordError> {
     launch::handle_signals();
     let session = bpf::Session::new()?;
     let trees = match &options.trees[..] {
-        [] => vec![bpf::directory_of(of.pid)?],
+        [] => vec![bpf::directory_of(bounds.pid)?],
         trees => trees.to_vec(),
     };
     let recorder = recorder_with_names(options, &trees, out)?;
-    let (status, tree, end, inside) = bpf::attach(recorder, session, of, begins)?;
+    let (status, tree, end, inside) = bpf::attach(recorder, session, bounds, begins)?;
     let status = ExitStatus::from_raw(status.unwrap_or(0) as i32);
     Ok(summary(status, tree, end, RecordMethod::Bpf, inside))
 }

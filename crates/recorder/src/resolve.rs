@@ -52,8 +52,8 @@ pub const KERNEL: &[u64] = &[
 
 /// True for a path below procfs or sysfs, or of a descriptor.
 pub fn is_of_kernel(text: &[u8]) -> bool {
-    let begins = [&b"/proc/"[..], b"/sys/", b"/dev/fd", b"/dev/std"];
-    begins.iter().any(|it| text.starts_with(it))
+    let prefixes = [&b"/proc/"[..], b"/sys/", b"/dev/fd", b"/dev/std"];
+    prefixes.iter().any(|it| text.starts_with(it))
 }
 
 /// Returns the directory from which a path is resolved.

@@ -45,7 +45,7 @@ impl Recorder {
                 Err(_) => break,
             }) else {
                 let active = self.drain();
-                ticker.iter().for_each(|it| it.after(if active { ACTIVE } else { IDLE }));
+                ticker.iter().for_each(|it| it.interrupt_after(if active { ACTIVE } else { IDLE }));
                 continue;
             };
             // If a call has returned, this is the latest possible time of its return.
@@ -60,7 +60,7 @@ impl Recorder {
                 self.running = true;
                 self.began = Instant::now();
                 self.began_monotonic = monotonic();
-                ticker.iter().for_each(|it| it.after(ACTIVE));
+                ticker.iter().for_each(|it| it.interrupt_after(ACTIVE));
                 self.add_standard_descriptors(main);
             }
             if let Some(how) = self.change(tid, change, now) {

@@ -77,8 +77,8 @@ impl Shared {
 
     /// Returns the last sequence number that was issued, and the number of events so far.
     pub fn progress(&self) -> (u64, u64) {
-        let of = |offset| self.at::<AtomicU64>(offset).load(Ordering::SeqCst);
-        (of(SEQUENCE), of(PUBLISHED))
+        let load = |offset| self.at::<AtomicU64>(offset).load(Ordering::SeqCst);
+        (load(SEQUENCE), load(PUBLISHED))
     }
 
     /// Returns a new sequence number.
@@ -272,9 +272,9 @@ impl Ring {
 
 impl Drop for Ring {
     fn drop(&mut self) {
-        let of = self.shared.at::<AtomicU16>(RING_OF + 2 * self.thread);
+        let ring_number = self.shared.at::<AtomicU16>(RING_OF + 2 * self.thread);
         // A thread that ran another program may have taken over the number.
-        let _ = of.compare_exchange(self.index, 0, Ordering::SeqCst, Ordering::SeqCst);
+        let _ = ring_number.compare_exchange(self.index, 0, Ordering::SeqCst, Ordering::SeqCst);
         self.shared.rings.borrow_mut().push(self.index);
     }
 }

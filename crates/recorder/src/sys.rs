@@ -122,7 +122,7 @@ pub fn call_entry(tid: pid_t) -> io::Result<CallEntry> {
 }
 
 /// Returns the result of the call that returned: at least 0, or a negative errno.
-pub fn returned(tid: pid_t) -> io::Result<i64> {
+pub fn call_result(tid: pid_t) -> io::Result<i64> {
     Ok(info(tid)?.words[0] as i64)
 }
 
@@ -140,7 +140,7 @@ pub fn set_base(tid: pid_t, value: u64) {
     let _ = request(libc::PTRACE_POKEUSER, tid, at, value as usize);
 }
 
-/// Skips the call that begins; it returns an errno.
+/// Makes the call that begins return an errno instead of being executed.
 pub fn refuse(tid: pid_t, errno: c_int) -> io::Result<()> {
     let mut all = registers(tid)?;
     all.orig_rax = u64::MAX;
@@ -279,7 +279,7 @@ pub fn call(tid: pid_t, at: u64, number: c_long, args: [u64; 6]) -> io::Result<i
             _ => {}
         }
     }
-    let result = returned(tid)?;
+    let result = call_result(tid)?;
     set_registers(tid, &before)?;
     for signal in signals {
         // SAFETY: sends a pending signal of this thread again.

@@ -235,7 +235,7 @@ impl Tree {
     pub fn created_node(
         &mut self,
         key: Key,
-        of: NodeId,
+        parent: NodeId,
         before: u64,
         exclusive: bool,
     ) -> (NodeId, bool) {
@@ -244,7 +244,7 @@ impl Tree {
                 (known.node, false)
             }
             _ => {
-                let in_tree = self.in_trees.get(of.0 as usize).copied().unwrap_or(false);
+                let in_tree = self.in_trees.get(parent.0 as usize).copied().unwrap_or(false);
                 let node = self.add(key, in_tree);
                 if let Some(known) = self.nodes.get_mut(&key) {
                     // A new directory is empty.
@@ -290,8 +290,8 @@ impl Tree {
     }
 
     /// Adds all entries of a directory to the trace, in the order of readdir(3).
-    pub fn list(&mut self, dir: &OwnedFd, of: Key) {
-        let Some(known) = self.nodes.get_mut(&of).filter(|it| !it.listed) else { return };
+    pub fn list(&mut self, dir: &OwnedFd, identity: Key) {
+        let Some(known) = self.nodes.get_mut(&identity).filter(|it| !it.listed) else { return };
         known.listed = true;
         let known = *known;
         let Ok(entries) = std::fs::read_dir(proc_path(dir)) else { return };
@@ -311,7 +311,7 @@ impl Tree {
             }
         }
         // The entries are known: the injected code handles them without a stop.
-        self.mark(of, NODE_LISTED | NODE_PARENT);
+        self.mark(identity, NODE_LISTED | NODE_PARENT);
     }
 
     /// Adds all entries below a directory to the trace.
@@ -348,7 +348,7 @@ impl Tree {
     ) -> NodeId {
         let known = self.nodes.get(&key(stat)).map(|it| it.node);
         let node = known.unwrap_or_else(|| self.add(key(stat), in_tree));
-        let Some(name) = self.name(name).or_else(|| self.name(&shortened(name))) else {
+        let Some(name) = self.name(name).or_else(|| self.name(&shorten(name))) else {
             return node;
         };
         let kind = kind(stat);
@@ -367,7 +367,7 @@ impl Tree {
                 Some(path) if sampled => self.class(path, key(stat)),
                 _ => Compressibility::Unknown,
             },
-            xattrs: path.map(|path| xattrs(path, key(stat))).unwrap_or_default(),
+            xattrs: path.map(|path| list_xattrs(path, key(stat))).unwrap_or_default(),
         };
         // An unrecorded program created this entry in a directory that the recorded program created. The entry must
         // follow the call that created the directory, but within a frame entries precede events.
@@ -378,13 +378,15 @@ impl Tree {
         node
     }
 
-    /// Returns the class of a file: for the first files of an extension their own, then that of the last sampled file.
-    fn class(&mut self, path: &Path, of: Key) -> Compressibility {
+    /// Returns the compressibility of a file. The first files with an extension are sampled; later ones get the class of
+    /// the last sampled file.
+    fn class(&mut self, path: &Path, identity: Key) -> Compressibility {
         let extension = path.extension().unwrap_or_default().as_bytes().to_vec();
         let known = self.classes.entry(extension).or_insert((0, Compressibility::Unknown));
         if known.0 < SAMPLES {
             let mut sample = [0; 4096];
-            if let Ok(read) = regular(path, of).and_then(|it| it.read_at(&mut sample, 0)) {
+            if let Ok(read) = open_regular(path, identity).and_then(|it| it.read_at(&mut sample, 0))
+            {
                 *known = (known.0 + 1, Compressibility::of(&sample[..read]));
             }
         }
@@ -393,19 +395,19 @@ impl Tree {
 }
 
 /// Replaces a name that is too long for a trace (over 255 bytes) by its beginning and a hash.
-fn shortened(name: &[u8]) -> Vec<u8> {
+fn shorten(name: &[u8]) -> Vec<u8> {
     let hash: String =
         Sha256::digest(name).iter().take(8).map(|byte| format!("{byte:02x}")).collect();
     [&name[..name.len().min(200)], b"-", hash.as_bytes()].concat()
 }
 
-/// Opens an object with O_PATH and checks its identity: another object may now be at the path, and to open a device has
-/// effects.
-fn reference(path: &Path, of: Key) -> std::io::Result<(OwnedFd, Kind)> {
+/// Opens an object with O_PATH and checks its identity: another object may now be at the path, and opening a device has
+/// side effects.
+fn open_path(path: &Path, identity: Key) -> std::io::Result<(OwnedFd, Kind)> {
     let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let found = rustix::fs::open(path, flags, Mode::empty())?;
     let stat = rustix::fs::fstat(&found)?;
-    if key(&stat) == of {
+    if key(&stat) == identity {
         Ok((found, kind(&stat)))
     } else {
         Err(std::io::ErrorKind::NotFound.into())
@@ -413,8 +415,8 @@ fn reference(path: &Path, of: Key) -> std::io::Result<(OwnedFd, Kind)> {
 }
 
 /// Opens a regular file whose identity is known.
-fn regular(path: &Path, of: Key) -> std::io::Result<File> {
-    let (found, kind) = reference(path, of)?;
+fn open_regular(path: &Path, identity: Key) -> std::io::Result<File> {
+    let (found, kind) = open_path(path, identity)?;
     if kind != Kind::File {
         return Err(std::io::ErrorKind::NotFound.into());
     }
@@ -423,9 +425,9 @@ fn regular(path: &Path, of: Key) -> std::io::Result<File> {
 }
 
 /// Returns the extended attributes of a file with the sizes of their values.
-fn xattrs(path: &Path, of: Key) -> Vec<Xattr> {
+fn list_xattrs(path: &Path, identity: Key) -> Vec<Xattr> {
     let mut names = [0u8; 4096];
-    let Ok((found, _)) = reference(path, of) else { return Vec::new() };
+    let Ok((found, _)) = open_path(path, identity) else { return Vec::new() };
     let path = proc_path(&found);
     let Ok(length) = rustix::fs::listxattr(&path, &mut names[..]) else { return Vec::new() };
     let names = names[..length].split(|byte| *byte == 0).filter(|name| !name.is_empty());
@@ -453,18 +455,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_the_regular_file_of_an_identity_is_opened() {
+    fn a_file_is_opened_only_if_it_is_regular_and_has_the_expected_identity() {
         let dir = tempfile::tempdir().unwrap();
         let (one, other) = (dir.path().join("one"), dir.path().join("other"));
         std::fs::write(&one, "one").unwrap();
         std::os::unix::fs::symlink("/dev/zero", &other).unwrap();
-        let of = key(&rustix::fs::stat(&one).unwrap());
+        let identity = key(&rustix::fs::stat(&one).unwrap());
         let mut text = String::new();
-        std::io::Read::read_to_string(&mut regular(&one, of).unwrap(), &mut text).unwrap();
+        std::io::Read::read_to_string(&mut open_regular(&one, identity).unwrap(), &mut text)
+            .unwrap();
         assert_eq!(text, "one");
-        assert!(regular(&other, of).is_err());
+        assert!(open_regular(&other, identity).is_err());
         // A device is not opened, even if its identity is the expected one.
         let device = key(&rustix::fs::stat("/dev/zero").unwrap());
-        assert!(regular("/dev/zero".as_ref(), device).is_err());
+        assert!(open_regular("/dev/zero".as_ref(), device).is_err());
     }
 }

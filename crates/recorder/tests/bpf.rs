@@ -61,7 +61,7 @@ fn bpf_records_what_ptrace_records() {
 }
 
 /// Replaces the numbers of nodes and files by the order of their first appearance.
-fn renumbered(text: &str, known: &mut Vec<String>) -> String {
+fn renumber(text: &str, known: &mut Vec<String>) -> String {
     let mut all = String::new();
     let mut rest = text;
     while let Some(at) = rest.find("Id(") {
@@ -99,7 +99,7 @@ fn paths(how: RecordMethod) -> (Vec<String>, Vec<String>) {
     let all: Vec<String> = events(&items).into_iter().map(text).collect();
     let from = all.iter().position(|it| it.contains("b-begin")).unwrap();
     let to = all.iter().position(|it| it.contains("b-end")).unwrap();
-    let all = all[from..=to].iter().map(|it| renumbered(it, &mut known)).collect();
+    let all = all[from..=to].iter().map(|it| renumber(it, &mut known)).collect();
     let entries =
         items.iter().filter_map(|it| if let Item::Entry(it) = it { Some(it) } else { None });
     let names = entries.map(|it| String::from_utf8_lossy(it.name.bytes()).into_owned());
@@ -192,7 +192,7 @@ fn many_children_are_followed_by_bpf() {
 }
 
 #[test]
-fn descriptors_are_followed_over_exec_fork_and_dup() {
+fn descriptors_are_followed_across_exec_fork_and_dup() {
     if !has_bpf() {
         return;
     }
@@ -206,17 +206,18 @@ fn descriptors_are_followed_over_exec_fork_and_dup() {
         .find(|(it, _)| matches!(it.call, Call::Open { created: Some(_), .. }))
         .unwrap();
     let Call::Open { file: Some(file), .. } = open.call else { panic!("{open:?}") };
-    let of = |it: &&&Event| matches!(it.call, Call::Write { file: of, .. } if of == file);
+    let is_write =
+        |it: &&&Event| matches!(it.call, Call::Write { file: written, .. } if written == file);
     let all = events(&all);
-    assert_eq!(all.iter().filter(of).map(|it| it.result).collect::<Vec<_>>(), [2, 2, 2]);
-    let last = all
-        .iter()
-        .filter(|it| matches!(it.call, Call::Close { file: of, last: true, .. } if of == file));
+    assert_eq!(all.iter().filter(is_write).map(|it| it.result).collect::<Vec<_>>(), [2, 2, 2]);
+    let last = all.iter().filter(
+        |it| matches!(it.call, Call::Close { file: closed, last: true, .. } if closed == file),
+    );
     assert_eq!(last.count(), 1);
 }
 
 #[test]
-fn a_ring_of_io_uring_is_noted_and_works() {
+fn an_io_uring_instance_is_noted_and_works() {
     if !has_bpf() {
         return;
     }
@@ -258,7 +259,7 @@ impl Shell {
 }
 
 /// Records a shell while it runs `lines`, after it ran `before` unrecorded.
-fn attached(bench: &Bench, before: &str, lines: &[&str], ends: bool) -> (Recorded, Vec<Item>) {
+fn record_shell(bench: &Bench, before: &str, lines: &[&str], ends: bool) -> (Recorded, Vec<Item>) {
     let mut shell = Shell::new(&bench.tree());
     shell.run(before);
     let pid = shell.child.id() as i32;
@@ -293,7 +294,7 @@ fn a_running_process_is_recorded_to_its_end() {
     let bench = Bench::new();
     let before = "mkdir d; cd d; exec 7>p-open; echo hello >&7";
     let lines = ["echo more >&7", ": >p-new", "cat p-new p-open >/dev/null", "rm p-open"];
-    let (recorded, all) = attached(&bench, before, &lines, true);
+    let (recorded, all) = record_shell(&bench, before, &lines, true);
     assert!(recorded.failed.is_none() && recorded.status.success());
     // The file that was open, with its position; then the calls on it, and those of a child.
     let all_events = events(&all);
@@ -320,7 +321,7 @@ fn a_process_continues_after_its_recording() {
         return;
     }
     let bench = Bench::new();
-    let (recorded, all) = attached(&bench, ":", &[": >p-new"], false);
+    let (recorded, all) = record_shell(&bench, ":", &[": >p-new"], false);
     assert!(recorded.failed.is_none());
     assert_eq!(named(&all, "p-new").len(), 1);
     assert_eq!(fs::read_to_string(bench.tree().join("after")).unwrap(), "more\n");
@@ -336,9 +337,9 @@ fn a_process_that_has_ended_is_an_error() {
     let bench = Bench::new();
     let mut child = Command::new("true").spawn().unwrap();
     child.wait().unwrap();
-    let of = Bounds { pid: child.id() as i32, max_duration: None };
+    let bounds = Bounds { pid: child.id() as i32, max_duration: None };
     let out = File::create(bench.dir.path().join("t")).unwrap();
-    let error = attach(&options(&bench), of, out, || ()).unwrap_err().to_string();
+    let error = attach(&options(&bench), bounds, out, || ()).unwrap_err().to_string();
     let expected =
         format!("process {} cannot be recorded: No such process (os error 3)", child.id());
     assert_eq!(error, expected);
@@ -346,7 +347,7 @@ fn a_process_that_has_ended_is_an_error() {
 
 /// Runs a recorder in a separate process, which the next test kills.
 #[test]
-#[ignore = "a helper of another test"]
+#[ignore = "a helper for another test"]
 fn endless() {
     let Ok(dir) = std::env::var("FSDYNO_ENDLESS") else { return };
     let script =
@@ -396,7 +397,7 @@ fn a_killed_recorder_leaves_the_command_running_and_a_valid_beginning() {
 
 /// Runs a recorder in a separate process, which the next test stops for a while.
 #[test]
-#[ignore = "a helper of another test"]
+#[ignore = "a helper for another test"]
 fn stopped_for_a_while() {
     let Ok(dir) = std::env::var("FSDYNO_STOPPED") else { return };
     // 240,000 calls; each puts at least 200 bytes into the ring.

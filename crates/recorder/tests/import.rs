@@ -44,7 +44,7 @@ fn imported(format: Format, text: &str) -> Trace {
     imported_with(format, &ImportOptions::default(), text)
 }
 
-fn refused(format: Format, text: &str) -> String {
+fn import_error(format: Format, text: &str) -> String {
     let (mut bytes, options) = (Vec::new(), ImportOptions::default());
     let out = &mut bytes;
     let error = import(format, text.as_bytes(), &options, || Ok(out)).unwrap_err();
@@ -53,7 +53,7 @@ fn refused(format: Format, text: &str) -> String {
 }
 
 #[test]
-fn a_text_of_strace_becomes_calls_on_objects() {
+fn strace_output_becomes_calls_on_objects() {
     let text = r#"
 100 1700000000.000100 openat(AT_FDCWD</srv/t>, "dir/old", O_RDONLY) = 3</srv/t/dir/old> <0.000010>
 100 1700000000.000200 newfstatat(3</srv/t/dir/old>, "", {st_mode=S_IFREG|0640, st_size=5000, ...}, AT_EMPTY_PATH) = 0 <0.000002>
@@ -133,9 +133,10 @@ fn lines_that_are_not_understood_are_counted_with_their_numbers() {
     assert_eq!(trace.kinds(), ["open", "read", "close"]);
     let lines: Vec<u64> = trace.imported.first.iter().map(|it| it.0).collect();
     assert_eq!((trace.imported.unknown, lines), (2, vec![2, 4]));
-    assert_eq!(refused(Format::Strace, "\nno strace\n"), "line 2: it is not a call");
+    assert_eq!(import_error(Format::Strace, "\nno strace\n"), "line 2: it is not a call");
     assert!(
-        refused(Format::Strace, "getpid() = 4\n").contains("no call that a trace can represent")
+        import_error(Format::Strace, "getpid() = 4\n")
+            .contains("no call that a trace can represent")
     );
 }
 
@@ -161,17 +162,17 @@ fn fio_logs_become_calls_and_invalid_lines_are_errors() {
     let two = "fio version 2 iolog\n/d/f add\n/d/f open\n/d/f wait 500 0\n/d/f datasync 0 0\n";
     assert_eq!(imported(Format::FioV2, two).kinds(), ["open", "sync"]);
     assert_eq!(
-        refused(Format::FioV2, text),
+        import_error(Format::FioV2, text),
         "line 1: it is 'fio version 3 iolog', not 'fio version 2 iolog'"
     );
     let invalid = text.replace("read 0 4096", "read 0");
-    assert_eq!(refused(Format::FioV3, &invalid), "line 4: offset and length are missing");
+    assert_eq!(import_error(Format::FioV3, &invalid), "line 4: offset and length are missing");
     let invalid = text.replace("125 a.0.0 open\n", "");
-    assert_eq!(refused(Format::FioV3, &invalid), "line 3: 'a.0.0' is not open");
+    assert_eq!(import_error(Format::FioV3, &invalid), "line 3: 'a.0.0' is not open");
 }
 
 #[test]
-fn texts_of_babeltrace_become_calls() {
+fn babeltrace_output_becomes_calls() {
     let text = r#"[17:02:57.265276947] (+0.000960778) host syscall_entry_openat: { cpu_id = 2 }, { vtid = 7, procname = "a" }, { dfd = -100, filename = "d/f", flags = ( "O_RDONLY" : container = 0 ), mode = ( <unknown> : container = 0 ) }
 [17:02:57.265276950] (+0.000000003) host sched_switch: { cpu_id = 2 }, { prev_comm = "a" }
 [17:02:57.265284413] (+0.000007466) host syscall_exit_openat: { cpu_id = 1 }, { vtid = 7, procname = "a" }, { ret = 3 }

@@ -10,7 +10,7 @@ mod check;
 mod arbitrary;
 
 #[test]
-fn a_text_with_changes_is_imported_completely_or_is_an_error() {
+fn a_mutated_text_is_imported_completely_or_is_an_error() {
     let corpus = Path::new(env!("CARGO_MANIFEST_DIR")).join("fuzz/corpus/import");
     let mut paths: Vec<_> =
         std::fs::read_dir(corpus).unwrap().flatten().map(|it| it.path()).collect();

@@ -17,7 +17,7 @@ fn inside(recorded: &Recorded) -> u64 {
 
 #[test]
 fn no_call_of_eight_threads_is_lost() {
-    // 8 threads of 8 calls: 102,400; in test-full 1,024,000.
+    // 8 threads with 8 calls per round: 102,400 calls; 1,024,000 in a full test.
     let full = std::env::var("FSDYNO_TEST").is_ok_and(|it| it == "full");
     let rounds = if full { 16_000 } else { 1_600 };
     let recorded = none_is_lost(rounds, RecordMethod::Auto, &[]);
@@ -40,7 +40,7 @@ fn calls_by_syscall_2_are_recorded_inside_the_program() {
 }
 
 #[test]
-fn no_call_of_a_static_program_or_with_stops_alone_is_lost() {
+fn no_call_is_lost_in_a_static_program_or_by_stops_alone() {
     none_is_lost(160, RecordMethod::Ptrace, &[]);
     let recorded = none_is_lost(160, RecordMethod::Inside, &["-static"]);
     assert_eq!(inside(&recorded), 0);
@@ -142,7 +142,7 @@ fn calls_have_their_objects_results_and_sizes() {
         panic!("{new:?}")
     };
     let written = |it: &&Event| {
-        matches!(it.call, Call::Write { file: of, .. } if of == *file)
+        matches!(it.call, Call::Write { file: target, .. } if target == *file)
             || matches!(it.call, Call::Copy { to, .. } if to == Some(*file))
     };
     let written: i64 = events(&items).into_iter().filter(written).map(|it| it.result).sum();
@@ -162,7 +162,7 @@ fn calls_have_their_objects_results_and_sizes() {
 }
 
 #[test]
-fn a_directory_outside_the_trees_is_listed_in_its_state_before_the_program_changed_it() {
+fn a_directory_outside_the_trees_is_listed_as_it_was_before_the_program_changed_it() {
     for how in [RecordMethod::Ptrace, RecordMethod::Inside] {
         let bench = Bench::new();
         let outside = bench.dir.path().join("outside");
@@ -185,7 +185,7 @@ fn a_directory_outside_the_trees_is_listed_in_its_state_before_the_program_chang
 }
 
 #[test]
-fn a_path_names_another_directory_after_a_rename() {
+fn a_path_refers_to_another_directory_after_a_rename() {
     let bench = Bench::new();
     // Each path is used just before and just after a rename by another process.
     let script = "mkdir one two; : >one/f-1; : >$PWD/one/f-2; mv one three; mv two one; \
@@ -201,7 +201,7 @@ fn a_path_names_another_directory_after_a_rename() {
 }
 
 #[test]
-fn changed_links_are_followed_to_their_new_targets() {
+fn changed_symbolic_links_are_followed_to_their_new_targets() {
     let bench = Bench::new();
     fs::create_dir(bench.tree().join("far")).unwrap();
     fs::write(bench.tree().join("near-file"), "near").unwrap();
@@ -212,8 +212,8 @@ fn changed_links_are_followed_to_their_new_targets() {
     let (recorded, items) = bench.script(script);
     assert!(recorded.status.success());
     let opens = |name: &str| -> Vec<(u8, i64)> {
-        let of = named(&items, name);
-        let opens = of.iter().filter(|(it, _)| it.call.kind() == CallKind::Open);
+        let events = named(&items, name);
+        let opens = events.iter().filter(|(it, _)| it.call.kind() == CallKind::Open);
         opens.map(|(it, _)| (it.call.identities().names[0].unwrap().links, it.result)).collect()
     };
     let near = [vec![(1, 0); 4], vec![(2, 0); 4]].concat();
@@ -308,7 +308,7 @@ fn a_full_disk_ends_the_trace_and_not_the_command() {
 
 /// Runs a recorder in a separate process, which the next test kills.
 #[test]
-#[ignore = "a helper of another test"]
+#[ignore = "a helper for another test"]
 fn endless() {
     let Ok(dir) = std::env::var("FSDYNO_ENDLESS") else { return };
     let script = format!("cd {dir} && echo $$ >pid && while :; do : >f; done");

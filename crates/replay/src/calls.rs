@@ -38,29 +38,29 @@ impl Compiler {
             Call::Inherit { .. } => Err("files-that-were-open-at-the-start"),
             Call::Close { last: false, .. } => Err("closes-of-one-of-several-descriptors"),
             Call::Close { file, .. } => {
-                let open = self.opened(*file)?;
+                let open = self.find_open(*file)?;
                 let touches = vec![(Resource::slot(open.slot.0), Access::Change)];
                 single(OpCall::Close { file: open.slot }, Vec::new(), touches)
             }
             Call::Dup { .. } => Err("duplicated-descriptors"),
             Call::Read { .. } | Call::Write { .. } | Call::Seek { .. } | Call::Copy { .. } => {
-                self.transfer(event)
+                self.plan_transfer(event)
             }
             Call::Truncate { .. }
             | Call::Fallocate { .. }
             | Call::Sync { .. }
             | Call::SyncAll {}
             | Call::Advise { .. }
-            | Call::Readdir { .. } => self.on_file(event),
+            | Call::Readdir { .. } => self.plan_file_call(event),
             Call::Setxattr { .. }
             | Call::Getxattr { .. }
             | Call::Listxattr { .. }
-            | Call::Removexattr { .. } => self.attribute(event),
+            | Call::Removexattr { .. } => self.plan_attribute_call(event),
             Call::Map { file, shared, writable, .. } => {
                 self.map(*file, *shared && *writable);
                 Err("calls-on-memory-mapped-files")
             }
-            Call::Unmap { .. } | Call::Msync { .. } => self.stores(event),
+            Call::Unmap { .. } | Call::Msync { .. } => self.plan_stores(event),
             Call::Chdir { .. } => Err("changes-of-the-working-directory"),
             Call::SetFlags { .. } => Err("changes-of-flags-of-open-files"),
             Call::Mknod { node: Kind::File, .. } | Call::Mknod { .. } => Err("mknods"),
@@ -70,12 +70,12 @@ impl Compiler {
             | Call::Chmod { .. }
             | Call::Chown { .. }
             | Call::Utimes { .. }
-            | Call::Statfs { .. } => self.status(event),
-            _ => self.names(event),
+            | Call::Statfs { .. } => self.plan_status_call(event),
+            _ => self.plan_name_call(event),
         }
     }
 
-    fn opened(&self, file: FileId) -> Result<Opened, Skip> {
+    fn find_open(&self, file: FileId) -> Result<Opened, Skip> {
         self.files.get(&file).copied().ok_or("calls-on-files-whose-open-is-not-replayed")
     }
 
@@ -90,7 +90,7 @@ impl Compiler {
         if bits & flags::DIRECT != 0 {
             self.skip("O_DIRECT-flags-of-opens-which-are-replayed-without");
         }
-        let file = self.slot()?;
+        let file = self.assign_slot()?;
         touches.push((Resource::slot(file.0), Access::Change));
         if let (Some(inode), true) = (self.inode(at), flags.truncate) {
             touches.push((Resource::data(inode), Access::Change));
@@ -109,7 +109,7 @@ impl Compiler {
     }
 
     fn read(&self, file: FileId, offset: Option<u64>, length: u64) -> Result<Plan, Skip> {
-        let open = self.opened(file)?;
+        let open = self.find_open(file)?;
         let (slot, length) = (open.slot, op_length(length));
         let call = match offset {
             Some(offset) => OpCall::ReadAt { file: slot, offset, length },
@@ -125,7 +125,7 @@ impl Compiler {
         length: u64,
         class: u8,
     ) -> Result<Plan, Skip> {
-        let open = self.opened(file)?;
+        let open = self.find_open(file)?;
         let (slot, length) = (open.slot, op_length(length));
         let state = self.fs.open_file(0, slot).ok_or("calls-on-files-that-are-not-open")?;
         let at = match offset {
@@ -154,7 +154,7 @@ impl Compiler {
     }
 
     /// Translates calls that move bytes or the position.
-    fn transfer(&mut self, event: &Event) -> Plans {
+    fn plan_transfer(&mut self, event: &Event) -> Plans {
         let result = event.result.max(0) as u64;
         let succeeded = event.result >= 0;
         Ok(vec![match &event.call {
@@ -165,7 +165,7 @@ impl Compiler {
                 self.write(*file, *offset, length, flags::class(*class))?
             }
             Call::Seek { file, .. } => {
-                let open = self.opened(*file)?;
+                let open = self.find_open(*file)?;
                 let call = RareCall::Seek { file: open.slot, offset: result };
                 let touches = vec![(Resource::slot(open.slot.0), Access::Change)];
                 plan(OpCall::Rare(call), touches, Compare::Number)
@@ -193,7 +193,7 @@ impl Compiler {
                 if copy == CopyKind::Clone {
                     self.skip("reflinks-which-are-replayed-by-copy_file_range");
                 }
-                let (source, open) = (self.opened(from)?, self.opened(to)?);
+                let (source, open) = (self.find_open(from)?, self.find_open(to)?);
                 let position =
                     |it: &Compiler, slot| it.fs.open_file(0, slot).map_or(0, |open| open.position);
                 let from_at = from_offset.unwrap_or_else(|| position(self, source.slot));
@@ -228,7 +228,7 @@ impl Compiler {
     }
 
     /// Translates calls on an open file.
-    fn on_file(&mut self, event: &Event) -> Plans {
+    fn plan_file_call(&mut self, event: &Event) -> Plans {
         let (call, touches) = match &event.call {
             Call::Truncate { target: Target::At(at), length } => {
                 let (name, mut touches) = self.path(at, Access::Read)?;
@@ -237,12 +237,12 @@ impl Compiler {
                 return single(OpCall::Rare(call), name, touches);
             }
             Call::Truncate { target: Target::File(file), length } => {
-                let open = self.opened(*file)?;
+                let open = self.find_open(*file)?;
                 let call = OpCall::Truncate { file: open.slot, length: *length };
                 (call, Self::touch(open, false, Access::Change))
             }
             Call::Fallocate { file, mode, offset, length } => {
-                let open = self.opened(*file)?;
+                let open = self.find_open(*file)?;
                 let allocate_mode =
                     flags::allocate(*mode).ok_or("fallocates-of-a-mode-without-a-replay")?;
                 let (file, offset, length) = (open.slot, *offset, *length);
@@ -250,7 +250,7 @@ impl Compiler {
                 (OpCall::Rare(call), Self::touch(open, false, Access::Change))
             }
             Call::Sync { sync, file, offset, length } => {
-                let open = self.opened(*file)?;
+                let open = self.find_open(*file)?;
                 let file = open.slot;
                 let call = match sync {
                     SyncKind::Fsync => OpCall::Fsync { file },
@@ -268,14 +268,14 @@ impl Compiler {
             }
             Call::SyncAll {} => (OpCall::Sync, Vec::new()),
             Call::Advise { file, advice, offset, length } => {
-                let open = self.opened(*file)?;
+                let open = self.find_open(*file)?;
                 let advice = flags::advice(*advice).ok_or("unknown-advice")?;
                 let (file, offset, length) = (open.slot, *offset, *length);
                 let call = RareCall::Fadvise { file, offset, length, advice };
                 (OpCall::Rare(call), Self::touch(open, false, Access::Read))
             }
             Call::Readdir { file, length } => {
-                let open = self.opened(*file)?;
+                let open = self.find_open(*file)?;
                 let (length, to_end) = (op_length(*length), event.result == 0);
                 let call = RareCall::Readdir { file: open.slot, length, to_end };
                 let mut touches = vec![(Resource::slot(open.slot.0), Access::Change)];
@@ -288,7 +288,7 @@ impl Compiler {
     }
 
     /// Translates calls that read or set attributes, except extended ones.
-    fn status(&mut self, event: &Event) -> Plans {
+    fn plan_status_call(&mut self, event: &Event) -> Plans {
         let is_change =
             matches!(event.call, Call::Chmod { .. } | Call::Chown { .. } | Call::Utimes { .. });
         let access = if is_change { Access::Change } else { Access::Read };
@@ -316,7 +316,7 @@ impl Compiler {
             _ => None,
         };
         let slot = match file() {
-            Some(file) => self.opened(file)?.slot,
+            Some(file) => self.find_open(file)?.slot,
             None => FileSlot(0),
         };
         let (call, compare) = status_call(&event.call, place.is_some(), slot)?;
@@ -331,7 +331,7 @@ impl Compiler {
                 Ok((Some(name), self.inode(at), touches))
             }
             Target::File(file) => {
-                let open = self.opened(*file)?;
+                let open = self.find_open(*file)?;
                 let touches = vec![(Resource::slot(open.slot.0), Access::Read)];
                 Ok((None, Some(open.inode), touches))
             }
@@ -339,7 +339,7 @@ impl Compiler {
     }
 
     /// Translates calls on extended attributes. Any user can set only those of `user.` on any file system.
-    fn attribute(&mut self, event: &Event) -> Plans {
+    fn plan_attribute_call(&mut self, event: &Event) -> Plans {
         let (target, name) = match &event.call {
             Call::Setxattr { target, name, .. }
             | Call::Getxattr { target, name, .. }
@@ -359,7 +359,7 @@ impl Compiler {
         let access = if sets { Access::Change } else { Access::Read };
         touches.extend(inode.map(|inode| (Resource::attributes(inode), access)));
         let slot = match target.file() {
-            Some(file) => self.opened(file)?.slot,
+            Some(file) => self.find_open(file)?.slot,
             None => FileSlot(0),
         };
         let call = match (&event.call, place.is_some()) {
@@ -383,7 +383,7 @@ impl Compiler {
     }
 
     /// Translates calls that create, move or remove names.
-    fn names(&mut self, event: &Event) -> Plans {
+    fn plan_name_call(&mut self, event: &Event) -> Plans {
         let access = if event.result < 0 { Access::Read } else { Access::Change };
         match &event.call {
             Call::Mkdir { at, mode, .. } => {

@@ -226,7 +226,7 @@ impl Compiler {
     }
 
     /// Returns a slot for an open; an error if too many files are open.
-    pub(crate) fn slot(&mut self) -> Result<FileSlot, Skip> {
+    pub(crate) fn assign_slot(&mut self) -> Result<FileSlot, Skip> {
         if self.next_slot >= FRESH
             && let Some(slot) = self.free.pop_front()
         {

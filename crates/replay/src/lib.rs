@@ -59,17 +59,17 @@ pub fn compile(trace: &mut File, out: &mut File) -> Result<u64, ReplayError> {
 /// The errors of [`compile`].
 pub fn compile_timed(trace: &mut File, out: &mut File) -> Result<(u64, Recorded), ReplayError> {
     let mut opened = HashSet::new();
-    each(trace, |item, _| {
+    read_items(trace, |item, _| {
         if let Item::Event(event) = &item {
             opened.extend(initial::used_node(&event.call));
         }
         Ok(())
     })?;
     let mut first = initial::Initial::new(out, opened)?;
-    each(trace, |item, header| first.item(item, header))?;
+    read_items(trace, |item, header| first.item(item, header))?;
     let (start, out) = first.finish()?;
     let mut second = compile::Compiler::new(start, out)?;
-    each(trace, |item, _| match item {
+    read_items(trace, |item, _| match item {
         Item::Event(event) => second.event(&event),
         _ => Ok(()),
     })?;
@@ -77,7 +77,7 @@ pub fn compile_timed(trace: &mut File, out: &mut File) -> Result<(u64, Recorded)
 }
 
 /// Reads a trace from its beginning, with every identity checked.
-fn each(
+fn read_items(
     trace: &mut File,
     mut take: impl FnMut(Item, &fsdyno_trace::Header) -> Result<(), ReplayError>,
 ) -> Result<(), ReplayError> {

@@ -1,4 +1,4 @@
-//! Replays stores to mapped files as writes when the mapping is synced or ends; no recorder observes the stores.
+//! Replays stores to mapped files as writes when the mapping is synced or ends, because no recorder observes stores.
 
 use fsdyno_trace::{At, Call, Event, FileId, NodeId};
 use fsdyno_workload::memory_fs::Inode;
@@ -27,7 +27,7 @@ impl Compiler {
 
     /// Returns the writes for a mapping that is synced or ends: the whole mapping, up to the end of the file, because
     /// it is not known which bytes were stored.
-    pub(crate) fn stores(&mut self, event: &Event) -> Plans {
+    pub(crate) fn plan_stores(&mut self, event: &Event) -> Plans {
         const NONE: &str = "calls-on-memory-mapped-files";
         let (node, offset, length, sync) = match event.call {
             Call::Unmap { node, offset, length, stores: true, .. } => (node, offset, length, false),
@@ -52,7 +52,7 @@ impl Compiler {
             Some((_, open)) => (open, None),
             None => {
                 let name = self.name_of(inode).ok_or("stores-to-mapped-files-without-a-name")?;
-                (Opened { slot: self.slot()?, inode }, Some(name))
+                (Opened { slot: self.assign_slot()?, inode }, Some(name))
             }
         };
         let class = 0;

@@ -45,7 +45,7 @@ struct RankOut {
     buffer: Vec<u8>,
 }
 
-fn limit(text: &str) -> ReplayError {
+fn limit_error(text: &str) -> ReplayError {
     ReplayError::Limit(text.to_string())
 }
 
@@ -91,7 +91,7 @@ impl CompiledWriter {
             )));
         }
         let at = u32::try_from(self.strings.len());
-        let at = at.map_err(|_| limit("has more than 4 GiB of distinct paths"))?;
+        let at = at.map_err(|_| limit_error("has more than 4 GiB of distinct paths"))?;
         self.strings.extend_from_slice(&(text.len() as u16).to_le_bytes());
         self.strings.extend_from_slice(text);
         self.known.insert(text.into(), at);
@@ -136,7 +136,8 @@ impl CompiledWriter {
             self.waits.write_all(&bytes)?;
         }
         let count = first.checked_add(points.len() as u32);
-        self.wait_count = count.ok_or_else(|| limit("has more than 2^32 points to wait for"))?;
+        self.wait_count =
+            count.ok_or_else(|| limit_error("has more than 2^32 points to wait for"))?;
         Ok(first)
     }
 
@@ -159,7 +160,7 @@ impl CompiledWriter {
         let Some(out) = self.ranks.get_mut(usize::from(rank)) else { return Ok(()) };
         out.buffer.extend_from_slice(&record.bytes());
         if out.count + (out.buffer.len() / OP_SIZE) as u64 > out.capacity {
-            return Err(limit("has more calls than the first pass found; this is a bug"));
+            return Err(limit_error("has more calls than the first pass found; this is a bug"));
         }
         if out.buffer.len() >= BUFFER { out.flush(file) } else { Ok(()) }
     }
@@ -169,7 +170,7 @@ impl CompiledWriter {
         let mut paths: Vec<(Vec<u8>, usize)> = fs.walk(ROOT).collect();
         paths.sort_unstable();
         let mut nodes = Vec::with_capacity(paths.len());
-        let mut of_inode: HashMap<usize, (u32, u32)> = HashMap::new();
+        let mut pieces_by_inode: HashMap<usize, (u32, u32)> = HashMap::new();
         for (path, inode) in paths {
             let Some(node) = fs.node(inode) else { continue };
             let mut flat = TreeNode {
@@ -184,12 +185,12 @@ impl CompiledWriter {
                 NodeKind::Symlink(target) => (flat.kind, flat.target) = (2, self.string(target)?),
                 NodeKind::File(content) => {
                     (flat.kind, flat.size) = (1, content.size());
-                    let known = of_inode.get(&inode).copied();
+                    let known = pieces_by_inode.get(&inode).copied();
                     (flat.first_piece, flat.pieces) = match known {
                         Some(known) => known,
                         None => self.pieces_of(content)?,
                     };
-                    of_inode.insert(inode, (flat.first_piece, flat.pieces));
+                    pieces_by_inode.insert(inode, (flat.first_piece, flat.pieces));
                 }
                 NodeKind::Archive(archive) => (flat.kind, flat.size) = (1, archive.size),
             }
@@ -217,7 +218,7 @@ impl CompiledWriter {
             count += 1;
         }
         let first = u32::try_from(first);
-        Ok((first.map_err(|_| limit("has files of more than 2^32 pieces"))?, count))
+        Ok((first.map_err(|_| limit_error("has files of more than 2^32 pieces"))?, count))
     }
 
     fn section(&mut self, section: Section, bytes: &[u8]) -> Result<(), ReplayError> {

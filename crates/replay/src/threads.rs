@@ -79,7 +79,8 @@ mod tests {
             threads.add(&Event { thread, think: 0, start: 0, duration: 0, result: 0, call });
         }
         let ranks = threads.ranks();
-        let of: Vec<u16> = (0..4).map(|thread| ranks.rank_of[&ThreadId(thread)]).collect();
-        assert_eq!((of, ranks.capacity), (vec![0, 1, 1, 2], vec![3, 4, 2]));
+        let ranks_of_threads: Vec<u16> =
+            (0..4).map(|thread| ranks.rank_of[&ThreadId(thread)]).collect();
+        assert_eq!((ranks_of_threads, ranks.capacity), (vec![0, 1, 1, 2], vec![3, 4, 2]));
     }
 }

@@ -11,7 +11,7 @@ mod framed;
 mod seed;
 
 #[test]
-fn a_trace_with_changes_is_compiled_within_bounds_or_is_an_error() {
+fn a_mutated_trace_is_compiled_within_bounds_or_is_an_error() {
     let seeds = seed::seeds();
     let mut arbitrary = arbitrary::Arbitrary(0x9e37_79b9_7f4a_7c15);
     for count in 0..arbitrary::mutations(100, 30_000) {

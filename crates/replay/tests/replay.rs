@@ -121,7 +121,7 @@ fn problems(root: &File, tree: &dyn Tree, contents: &Contents) -> Vec<String> {
     verify(root.as_fd(), tree, contents, VerifyMode::Full, 1, &mut |_| {}).unwrap().examples
 }
 
-fn fact(work: &dyn Workload) -> String {
+fn notes_text(work: &dyn Workload) -> String {
     work.recording().unwrap().notes.join("; ")
 }
 
@@ -167,9 +167,9 @@ fn a_small_program_is_replayed_call_by_call_with_the_recorded_results_and_tree()
         let (differences, problems) = replayed(work.as_ref());
         assert_eq!((differences.rows().collect::<Vec<_>>(), problems), (vec![], vec![]), "{set:?}");
         assert!(
-            fact(work.as_ref()).starts_with("14 of 14 recorded calls"),
+            notes_text(work.as_ref()).starts_with("14 of 14 recorded calls"),
             "{}",
-            fact(work.as_ref())
+            notes_text(work.as_ref())
         );
     }
 }
@@ -182,7 +182,7 @@ fn a_result_that_the_tree_does_not_explain_is_omitted_and_counted() {
     trace.call(Builder::MAIN, stat(at()), 0);
     trace.call(Builder::MAIN, stat(at()), -13);
     let work = workload(&trace, &[]);
-    let notes = fact(work.as_ref());
+    let notes = notes_text(work.as_ref());
     assert!(
         notes.contains("14 of 16") && notes.contains("1 calls that permissions refused"),
         "{notes}"
@@ -192,7 +192,7 @@ fn a_result_that_the_tree_does_not_explain_is_omitted_and_counted() {
 }
 
 #[test]
-fn the_needs_of_a_trace_are_those_of_its_tree_and_calls_and_are_known_before_a_trial() {
+fn the_needs_of_a_replay_follow_from_the_trace_before_a_trial() {
     let mut trace = Builder::new();
     let huge = trace.file(Builder::ROOT, "huge", 1 << 50);
     trace.open(Builder::MAIN, Builder::ROOT, "huge", huge, 0);
@@ -241,7 +241,7 @@ fn a_mark_or_a_command_begins_a_phase_and_every_phase_has_its_own_counts() {
     trace.close(child, other);
     trace.call(main, Call::Mark { name: name("a b") }, -2);
     trace.close(main, file);
-    let of = |split: &str| {
+    let phases_of = |split: &str| {
         let work = workload(&trace, &[("phases", split)]);
         let phases: Vec<(&str, u64)> = work
             .phases()
@@ -251,9 +251,9 @@ fn a_mark_or_a_command_begins_a_phase_and_every_phase_has_its_own_counts() {
             .collect();
         phases
     };
-    assert_eq!(of("whole"), [("replay", 6)]);
-    assert_eq!(of("marks"), [("begin", 1), ("a_b", 4), ("a_b-2", 1)]);
-    assert_eq!(of("commands"), [("begin", 2), ("tool", 4)]);
+    assert_eq!(phases_of("whole"), [("replay", 6)]);
+    assert_eq!(phases_of("marks"), [("begin", 1), ("a_b", 4), ("a_b-2", 1)]);
+    assert_eq!(phases_of("commands"), [("begin", 2), ("tool", 4)]);
     for split in ["whole", "marks", "commands"] {
         for order in ["resource", "total"] {
             let set = [("phases", split), ("order", order)];
@@ -265,7 +265,7 @@ fn a_mark_or_a_command_begins_a_phase_and_every_phase_has_its_own_counts() {
 }
 
 #[test]
-fn stores_to_a_shared_mapping_are_replayed_as_writes_when_it_is_synced_or_ends() {
+fn stores_to_a_shared_mapping_are_replayed_as_writes_when_the_mapping_is_synced_or_ends() {
     let (root, main) = (Builder::ROOT, Builder::MAIN);
     let mut trace = Builder::new();
     let node = trace.file(root, "data", 10_000);
@@ -444,7 +444,7 @@ proptest! {
             let (differences, problems) = replayed(work.as_ref());
             prop_assert_eq!(differences.rows().collect::<Vec<_>>(), vec![], "{}", order);
             prop_assert_eq!(problems, Vec::<String>::new(), "{}", order);
-            prop_assert!(!fact(work.as_ref()).contains("not replayed"), "{}", fact(work.as_ref()));
+            prop_assert!(!notes_text(work.as_ref()).contains("not replayed"), "{}", notes_text(work.as_ref()));
         }
     }
 }

@@ -55,11 +55,11 @@ impl Builder {
     }
 
     /// Adds an entry of the initial tree, with mode 0755 or 0644.
-    pub fn entry(&mut self, parent: NodeId, of: &str, kind: Kind, size: u64) -> NodeId {
+    pub fn entry(&mut self, parent: NodeId, text: &str, kind: Kind, size: u64) -> NodeId {
         let node = self.node();
         self.items.push(Item::Entry(Entry {
             parent,
-            name: name(of),
+            name: name(text),
             node,
             kind,
             size,
@@ -74,13 +74,13 @@ impl Builder {
     }
 
     /// Adds a directory of the initial tree.
-    pub fn dir(&mut self, parent: NodeId, of: &str) -> NodeId {
-        self.entry(parent, of, Kind::Directory, 4096)
+    pub fn dir(&mut self, parent: NodeId, text: &str) -> NodeId {
+        self.entry(parent, text, Kind::Directory, 4096)
     }
 
     /// Adds a file of the initial tree.
-    pub fn file(&mut self, parent: NodeId, of: &str, size: u64) -> NodeId {
-        self.entry(parent, of, Kind::File, size)
+    pub fn file(&mut self, parent: NodeId, text: &str, size: u64) -> NodeId {
+        self.entry(parent, text, Kind::File, size)
     }
 
     /// Adds a thread or process that `parent` starts.
@@ -105,13 +105,13 @@ impl Builder {
         &mut self,
         thread: ThreadId,
         dir: NodeId,
-        of: &str,
+        text: &str,
         node: NodeId,
         flags: u32,
     ) -> FileId {
         let file = FileId(self.files);
         self.files += 1;
-        let at = At::new(dir, name(of), Some(node));
+        let at = At::new(dir, name(text), Some(node));
         self.call(thread, Call::Open { at, flags, mode: 0, created: None, file: Some(file) }, 3);
         file
     }
@@ -121,12 +121,12 @@ impl Builder {
         &mut self,
         thread: ThreadId,
         dir: NodeId,
-        of: &str,
+        text: &str,
         flags: u32,
     ) -> (NodeId, FileId) {
         let (node, file) = (self.node(), FileId(self.files));
         self.files += 1;
-        let at = At::new(dir, name(of), None);
+        let at = At::new(dir, name(text), None);
         let (created, file_made) = (Some(node), Some(file));
         self.call(thread, Call::Open { at, flags, mode: 0o644, created, file: file_made }, 3);
         (node, file)

@@ -9,10 +9,10 @@ use crate::tree::{Kind, XattrName};
 use crate::wire::{Sink, Source, Wire, codes};
 
 macro_rules! calls {
-    ($($(#[$doc:meta])* $number:literal $name:ident = $text:literal { $($(#[$of:meta])* $field:ident: $type:ty,)* })+) => {
+    ($($(#[$doc:meta])* $number:literal $name:ident = $text:literal { $($(#[$item:meta])* $field:ident: $type:ty,)* })+) => {
         /// A call with its arguments. Results are in [`Event::result`](crate::Event::result).
         #[derive(Clone, Debug, PartialEq, Eq)]
-        pub enum Call { $($(#[$doc])* $name { $($(#[$of])* $field: $type),* }),+ }
+        pub enum Call { $($(#[$doc])* $name { $($(#[$item])* $field: $type),* }),+ }
 
         codes! {
             /// The kind of a call.

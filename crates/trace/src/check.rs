@@ -38,14 +38,14 @@ impl Call {
         let none = Identities::default();
         match self {
             Call::Open { at, created, file, .. } => {
-                Identities { opens: *file, ..made(at, *created, Kind::File) }
+                Identities { opens: *file, ..creation_identities(at, *created, Kind::File) }
             }
             Call::Inherit { file, node, .. } => {
                 Identities { opens: Some(*file), node: Some(*node), ..none }
             }
-            Call::Mkdir { at, created, .. } => made(at, *created, Kind::Directory),
-            Call::Symlink { at, created, .. } => made(at, *created, Kind::Symlink),
-            Call::Mknod { at, node: kind, created, .. } => made(at, *created, *kind),
+            Call::Mkdir { at, created, .. } => creation_identities(at, *created, Kind::Directory),
+            Call::Symlink { at, created, .. } => creation_identities(at, *created, Kind::Symlink),
+            Call::Mknod { at, node: kind, created, .. } => creation_identities(at, *created, *kind),
             Call::Rename { from, to, .. } => Identities { names: [Some(from), Some(to)], ..none },
             Call::Link { from, to } => {
                 Identities { names: [Some(to), from.at()], files: [from.file(), None], ..none }
@@ -53,7 +53,7 @@ impl Call {
             Call::Access { at, .. }
             | Call::Readlink { at, .. }
             | Call::Rmdir { at }
-            | Call::Unlink { at } => named(at),
+            | Call::Unlink { at } => name_identities(at),
             Call::Exec { at, .. } => Identities { names: [at.as_ref(), None], ..none },
             Call::Copy { from, to, .. } => Identities { files: [*from, *to], ..none },
             Call::Unmap { node, .. } | Call::Msync { node, .. } => {
@@ -81,7 +81,7 @@ impl Call {
             | Call::Lock { file, .. }
             | Call::Advise { file, .. }
             | Call::SetFlags { file, .. }
-            | Call::Map { file, .. } => on_file(*file),
+            | Call::Map { file, .. } => file_identities(*file),
             Call::SyncAll {}
             | Call::Outside { .. }
             | Call::Spawn { .. }
@@ -93,17 +93,17 @@ impl Call {
 }
 
 /// Returns the identities of a call on a name.
-fn named(at: &At) -> Identities<'_> {
+fn name_identities(at: &At) -> Identities<'_> {
     Identities { names: [Some(at), None], ..Identities::default() }
 }
 
 /// Returns the identities of a call that creates the node of a name if it did not exist.
-fn made(at: &At, node: Option<NodeId>, kind: Kind) -> Identities<'_> {
-    Identities { creates: node.map(|node| (node, kind)), ..named(at) }
+fn creation_identities(at: &At, node: Option<NodeId>, kind: Kind) -> Identities<'_> {
+    Identities { creates: node.map(|node| (node, kind)), ..name_identities(at) }
 }
 
 /// Returns the identities of a call on an open file.
-fn on_file<'a>(file: FileId) -> Identities<'a> {
+fn file_identities<'a>(file: FileId) -> Identities<'a> {
     Identities { files: [Some(file), None], ..Identities::default() }
 }
 
@@ -111,8 +111,8 @@ impl Target {
     /// Returns the identities in the target.
     fn identities(&self) -> Identities<'_> {
         match self {
-            Target::At(at) => named(at),
-            Target::File(file) => on_file(*file),
+            Target::At(at) => name_identities(at),
+            Target::File(file) => file_identities(*file),
         }
     }
 }
@@ -131,50 +131,52 @@ impl Checker {
         match item {
             Item::Root(root) => self.introduce(root.node, Kind::Directory),
             Item::Entry(entry) => {
-                self.directory(entry.parent)?;
+                self.check_directory(entry.parent)?;
                 match self.nodes.get(&entry.node) {
                     None => self.introduce(entry.node, entry.kind),
                     Some(kind) if *kind == entry.kind && *kind != Kind::Directory => Ok(()),
-                    Some(_) => Err(node(entry.node, "was introduced as another kind of node")),
+                    Some(_) => {
+                        Err(node_problem(entry.node, "was introduced as another kind of node"))
+                    }
                 }
             }
-            Item::Event(event) => self.event(event),
+            Item::Event(event) => self.check_event(event),
             Item::End(_) => Ok(()),
         }
     }
 
-    fn event(&mut self, event: &Event) -> Result<(), Problem> {
+    fn check_event(&mut self, event: &Event) -> Result<(), Problem> {
         if !self.threads.contains(&event.thread) {
-            return Err(thread(event.thread, "is used before it begins"));
+            return Err(thread_problem(event.thread, "is used before it begins"));
         }
         let uses = event.call.identities();
         for at in uses.names.iter().flatten() {
             // The object itself may be a file if there is no name.
             match at.name {
-                Some(_) => self.directory(at.dir)?,
-                None => self.known(at.dir)?,
+                Some(_) => self.check_directory(at.dir)?,
+                None => self.check_known(at.dir)?,
             }
-            at.node.map_or(Ok(()), |it| self.known(it))?;
+            at.node.map_or(Ok(()), |it| self.check_known(it))?;
         }
-        uses.node.map_or(Ok(()), |it| self.known(it))?;
+        uses.node.map_or(Ok(()), |it| self.check_known(it))?;
         if let Some(id) = uses.files.iter().flatten().find(|id| !self.files.contains(id)) {
-            return Err(file(*id, "is used but not open"));
+            return Err(file_problem(*id, "is used but not open"));
         }
         if let Some((id, kind)) = uses.creates {
             self.introduce(id, kind)?;
         }
         if let Some(id) = uses.opens {
             if !self.files.insert(id) {
-                return Err(file(id, "is opened twice"));
+                return Err(file_problem(id, "is opened twice"));
             }
         }
         match event.call {
             Call::Close { file, last: true, .. } => _ = self.files.remove(&file),
             Call::Spawn { child, .. } if !self.threads.insert(child) => {
-                return Err(thread(child, "begins twice"));
+                return Err(thread_problem(child, "begins twice"));
             }
             Call::Wait { child } if !self.threads.contains(&child) => {
-                return Err(thread(child, "is used before it begins"));
+                return Err(thread_problem(child, "is used before it begins"));
             }
             _ => {}
         }
@@ -184,31 +186,34 @@ impl Checker {
     fn introduce(&mut self, id: NodeId, kind: Kind) -> Result<(), Problem> {
         match self.nodes.insert(id, kind) {
             None => Ok(()),
-            Some(_) => Err(node(id, "is introduced twice")),
+            Some(_) => Err(node_problem(id, "is introduced twice")),
         }
     }
 
-    fn known(&self, id: NodeId) -> Result<(), Problem> {
-        self.nodes.get(&id).map(|_| ()).ok_or_else(|| node(id, "is used before it is introduced"))
+    fn check_known(&self, id: NodeId) -> Result<(), Problem> {
+        self.nodes
+            .get(&id)
+            .map(|_| ())
+            .ok_or_else(|| node_problem(id, "is used before it is introduced"))
     }
 
-    fn directory(&self, id: NodeId) -> Result<(), Problem> {
-        self.known(id)?;
+    fn check_directory(&self, id: NodeId) -> Result<(), Problem> {
+        self.check_known(id)?;
         match self.nodes.get(&id) {
             Some(Kind::Directory) => Ok(()),
-            _ => Err(node(id, "is used as a directory but is not one")),
+            _ => Err(node_problem(id, "is used as a directory but is not one")),
         }
     }
 }
 
-fn node(id: NodeId, what: &'static str) -> Problem {
+fn node_problem(id: NodeId, what: &'static str) -> Problem {
     Problem::Identity("node", id.0, what)
 }
 
-fn file(id: FileId, what: &'static str) -> Problem {
+fn file_problem(id: FileId, what: &'static str) -> Problem {
     Problem::Identity("open file", id.0, what)
 }
 
-fn thread(id: ThreadId, what: &'static str) -> Problem {
+fn thread_problem(id: ThreadId, what: &'static str) -> Problem {
     Problem::Identity("thread", id.0, what)
 }

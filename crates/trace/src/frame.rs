@@ -30,7 +30,7 @@ pub(crate) enum FrameKind {
 }
 
 /// The reason why a frame was not read.
-pub(crate) enum Failed {
+pub(crate) enum FrameError {
     /// There are no more frames.
     Over,
     /// The frame is incomplete.
@@ -63,25 +63,25 @@ fn checksum(head: &[u8], stored: &[u8]) -> u32 {
 }
 
 /// A frame in its stored form.
-pub(crate) struct Stored {
+pub(crate) struct StoredFrame {
     pub kind: FrameKind,
     length: usize,
     stored: Vec<u8>,
 }
 
-impl Stored {
+impl StoredFrame {
     /// Returns the length of the frame with its head, in bytes.
     pub fn size(&self) -> u64 {
         (HEAD + self.stored.len()) as u64
     }
 
     /// Reads a frame and checks its limits and its checksum.
-    pub fn read(from: &mut impl Read) -> Result<Stored, Failed> {
+    pub fn read(from: &mut impl Read) -> Result<StoredFrame, FrameError> {
         let mut head = [0; HEAD];
         match fill(from, &mut head)? {
-            0 => return Err(Failed::Over),
+            0 => return Err(FrameError::Over),
             HEAD => {}
-            _ => return Err(Failed::Short),
+            _ => return Err(FrameError::Short),
         }
         let word =
             |at: usize| u32::from_le_bytes([head[at], head[at + 1], head[at + 2], head[at + 3]]);
@@ -90,20 +90,20 @@ impl Stored {
             2 => FrameKind::Tree,
             3 => FrameKind::Events,
             4 => FrameKind::End,
-            other => return Err(Failed::Problem(Problem::FrameKind(other))),
+            other => return Err(FrameError::Problem(Problem::FrameKind(other))),
         };
         let (packed, length) = (word(1) as usize, word(5) as usize);
         if length > FRAME_LIMIT || packed > length {
-            return Err(Failed::Problem(Problem::FrameLength(packed.max(length) as u64)));
+            return Err(FrameError::Problem(Problem::FrameLength(packed.max(length) as u64)));
         }
         let mut stored = vec![0; packed];
         if fill(from, &mut stored)? < packed {
-            return Err(Failed::Short);
+            return Err(FrameError::Short);
         }
         if checksum(&head[..9], &stored) != word(9) {
-            return Err(Failed::Problem(Problem::Checksum));
+            return Err(FrameError::Problem(Problem::Checksum));
         }
-        Ok(Stored { kind, length, stored })
+        Ok(StoredFrame { kind, length, stored })
     }
 
     /// Returns the bytes of the frame, decompressed.
@@ -117,14 +117,14 @@ impl Stored {
 }
 
 /// Fills a buffer as far as the input suffices; returns the number of bytes.
-fn fill(from: &mut impl Read, buffer: &mut [u8]) -> Result<usize, Failed> {
+fn fill(from: &mut impl Read, buffer: &mut [u8]) -> Result<usize, FrameError> {
     let mut filled = 0;
     while filled < buffer.len() {
         match from.read(&mut buffer[filled..]) {
             Ok(0) => break,
             Ok(more) => filled += more,
             Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
-            Err(error) => return Err(Failed::Io(error)),
+            Err(error) => return Err(FrameError::Io(error)),
         }
     }
     Ok(filled)

@@ -5,7 +5,7 @@ use std::io::Read;
 use crate::error::{Problem, TraceError};
 use crate::event::{End, Event, Item};
 use crate::format::VERSION;
-use crate::frame::{Failed, FrameKind, Stored};
+use crate::frame::{FrameError, FrameKind, StoredFrame};
 use crate::header::{Header, MAGIC};
 use crate::tree::{Entry, Root};
 use crate::wire::{Source, State, Wire};
@@ -19,11 +19,11 @@ pub struct Reader<R> {
     /// The offset of the next frame.
     offset: u64,
     /// The offset of the current frame.
-    begun: u64,
+    frame_start: u64,
     kind: FrameKind,
     bytes: Vec<u8>,
     state: State,
-    in_frame: u64,
+    item_number: u64,
     items: u64,
     tree_only: bool,
     ended: bool,
@@ -52,20 +52,20 @@ impl<R: Read> Reader<R> {
             from,
             header: Header::default(),
             offset: 12,
-            begun: 12,
+            frame_start: 12,
             kind: FrameKind::Header,
             bytes: Vec::new(),
             state: State::default(),
-            in_frame: 0,
+            item_number: 0,
             items: 0,
             tree_only: false,
             ended: false,
         };
-        reader.frame()?;
+        reader.read_frame()?;
         if reader.kind != FrameKind::Header {
             return Err(reader.problem(Problem::Misplaced));
         }
-        reader.header = reader.value()?;
+        reader.header = reader.read_value()?;
         Ok(reader)
     }
 
@@ -83,13 +83,13 @@ impl<R: Read> Reader<R> {
 
     /// Returns the offset of the frame of the item returned last, in bytes from the beginning.
     pub fn frame_offset(&self) -> u64 {
-        self.begun
+        self.frame_start
     }
 
     /// Returns an error at the item returned last, for a caller that finds its content invalid.
     pub fn problem(&self, problem: Problem) -> TraceError {
-        let item = (self.in_frame > 0).then_some(self.in_frame);
-        TraceError::Invalid { offset: self.begun, item, problem }
+        let item = (self.item_number > 0).then_some(self.item_number);
+        TraceError::Invalid { offset: self.frame_start, item, problem }
     }
 
     /// Returns the next item, or `None` after the end item.
@@ -102,16 +102,16 @@ impl<R: Read> Reader<R> {
             return Ok(None);
         }
         while self.state.at == self.bytes.len() {
-            self.frame()?;
+            self.read_frame()?;
         }
-        self.in_frame += 1;
+        self.item_number += 1;
         let item = match self.kind {
             FrameKind::Header => return Err(self.problem(Problem::Misplaced)),
-            FrameKind::Events => Item::Event(self.value::<Event>()?),
-            FrameKind::End => Item::End(self.value::<End>()?),
-            FrameKind::Tree => match self.value::<u8>()? {
-                0 => Item::Root(self.value::<Root>()?),
-                1 => Item::Entry(self.value::<Entry>()?),
+            FrameKind::Events => Item::Event(self.read_value::<Event>()?),
+            FrameKind::End => Item::End(self.read_value::<End>()?),
+            FrameKind::Tree => match self.read_value::<u8>()? {
+                0 => Item::Root(self.read_value::<Root>()?),
+                1 => Item::Entry(self.read_value::<Entry>()?),
                 other => return Err(self.problem(Problem::Code("item", u64::from(other)))),
             },
         };
@@ -128,9 +128,9 @@ impl<R: Read> Reader<R> {
             return Err(self.problem(Problem::AfterEnd));
         }
         self.ended = true;
-        match Stored::read(&mut self.from) {
-            Err(Failed::Over) => Ok(()),
-            Err(Failed::Io(error)) => Err(TraceError::Io { offset: self.offset, error }),
+        match StoredFrame::read(&mut self.from) {
+            Err(FrameError::Over) => Ok(()),
+            Err(FrameError::Io(error)) => Err(TraceError::Io { offset: self.offset, error }),
             _ => {
                 let problem = Problem::AfterEnd;
                 Err(TraceError::Invalid { offset: self.offset, item: None, problem })
@@ -138,33 +138,33 @@ impl<R: Read> Reader<R> {
         }
     }
 
-    fn value<T: Wire>(&mut self) -> Result<T, TraceError> {
+    fn read_value<T: Wire>(&mut self) -> Result<T, TraceError> {
         let value = T::get(&mut Source { bytes: &self.bytes, state: &mut self.state });
         value.map_err(|problem| self.problem(problem))
     }
 
     /// Reads the next frame that is not skipped.
-    fn frame(&mut self) -> Result<(), TraceError> {
+    fn read_frame(&mut self) -> Result<(), TraceError> {
         loop {
-            let stored = Stored::read(&mut self.from).map_err(|failed| match failed {
-                Failed::Over | Failed::Short => {
+            let stored = StoredFrame::read(&mut self.from).map_err(|failed| match failed {
+                FrameError::Over | FrameError::Short => {
                     TraceError::Truncated { offset: self.offset, items: self.items }
                 }
-                Failed::Problem(problem) => {
+                FrameError::Problem(problem) => {
                     TraceError::Invalid { offset: self.offset, item: None, problem }
                 }
-                Failed::Io(error) => TraceError::Io { offset: self.offset, error },
+                FrameError::Io(error) => TraceError::Io { offset: self.offset, error },
             })?;
-            self.begun = self.offset;
+            self.frame_start = self.offset;
             self.offset += stored.size();
             if self.tree_only && stored.kind == FrameKind::Events {
                 continue;
             }
             self.kind = stored.kind;
-            self.in_frame = 0;
+            self.item_number = 0;
             self.state = State::default();
             self.bytes = stored.unpack().map_err(|problem| TraceError::Invalid {
-                offset: self.begun,
+                offset: self.frame_start,
                 item: None,
                 problem,
             })?;

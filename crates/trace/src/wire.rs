@@ -182,13 +182,13 @@ impl<T: Wire> Wire for Option<T> {
 
 /// Implements [`Wire`] for an enum of plain variants with these codes.
 macro_rules! codes {
-    ($(#[$doc:meta])* $name:ident, $what:literal { $($(#[$of:meta])* $variant:ident = $code:literal, $text:literal;)+ }) => {
+    ($(#[$doc:meta])* $name:ident, $what:literal { $($(#[$item:meta])* $variant:ident = $code:literal, $text:literal;)+ }) => {
         $(#[$doc])*
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-        pub enum $name { $($(#[$of])* $variant),+ }
+        pub enum $name { $($(#[$item])* $variant),+ }
 
         impl $name {
-            /// All of them, by code.
+            /// All values, by code.
             pub const ALL: &[$name] = &[$($name::$variant),+];
 
             /// Returns its name.
@@ -215,10 +215,10 @@ pub(crate) use codes;
 
 /// Declares a struct whose encoding is that of its fields in order.
 macro_rules! fields {
-    ($(#[$doc:meta])* $name:ident { $($(#[$of:meta])* $field:ident: $type:ty,)+ }) => {
+    ($(#[$doc:meta])* $name:ident { $($(#[$item:meta])* $field:ident: $type:ty,)+ }) => {
         $(#[$doc])*
         #[derive(Clone, Debug, PartialEq, Eq)]
-        pub struct $name { $($(#[$of])* pub $field: $type),+ }
+        pub struct $name { $($(#[$item])* pub $field: $type),+ }
 
         impl $crate::wire::Wire for $name {
             fn put(&self, out: &mut $crate::wire::Sink) {

@@ -58,7 +58,7 @@ fn a_trace_is_read_as_it_was_written() {
 }
 
 #[test]
-fn a_reader_of_only_the_tree_skips_events() {
+fn a_tree_only_reader_skips_events() {
     let bytes = sample().finish().unwrap();
     let reader = Reader::new(&bytes[..]).unwrap().tree_only();
     let items: Vec<Item> = reader.map(Result::unwrap).collect();

@@ -11,7 +11,7 @@ mod framed;
 mod seed;
 
 #[test]
-fn a_trace_with_changes_is_read_as_items_or_an_error() {
+fn a_mutated_trace_is_read_as_items_or_an_error() {
     let traces = seed::seeds();
     // Complete traces, whose checksums no longer match after a change.
     let whole = traces.each_ref().map(|it| framed::framed(it));

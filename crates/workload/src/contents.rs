@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn a_flipped_a_swapped_and_a_stale_byte_are_found_where_they_are() {
+    fn a_flipped_byte_other_content_and_excess_bytes_are_found_where_they_are() {
         let contents = Contents::new(9);
         let correct = contents.slice(payload(5, 0, 5000)).to_vec();
         let mut changed = correct.clone();

@@ -20,7 +20,7 @@ pub struct Shape {
     /// Each directory's parent; directory 0 is its own parent.
     parents: Vec<u32>,
     /// The number of each directory's first file, followed by the total number of files.
-    firsts: Vec<u32>,
+    first_files: Vec<u32>,
 }
 
 impl Shape {
@@ -48,9 +48,9 @@ impl Shape {
             weight_before += weight;
             first as u32
         });
-        let mut firsts: Vec<u32> = starts.collect();
-        firsts.push(files);
-        Shape { parents, firsts }
+        let mut first_files: Vec<u32> = starts.collect();
+        first_files.push(files);
+        Shape { parents, first_files }
     }
 
     /// Returns the number of directories, including the tree's top directory.
@@ -60,7 +60,7 @@ impl Shape {
 
     /// Returns the number of files.
     pub fn files(&self) -> u32 {
-        self.firsts.last().copied().unwrap_or(0)
+        self.first_files.last().copied().unwrap_or(0)
     }
 
     /// Returns the parent of a directory; directory 0 is its own parent.
@@ -70,19 +70,19 @@ impl Shape {
 
     /// Returns the numbers of the files in a directory.
     pub fn files_of(&self, directory: u32) -> std::ops::Range<u32> {
-        let first = |index: u32| self.firsts.get(index as usize).copied().unwrap_or(0);
+        let first = |index: u32| self.first_files.get(index as usize).copied().unwrap_or(0);
         first(directory)..first(directory + 1)
     }
 
     /// Returns the directory of a file.
     pub fn directory_of(&self, file: u32) -> u32 {
-        (self.firsts.partition_point(|first| *first <= file) as u32).saturating_sub(1)
+        (self.first_files.partition_point(|first| *first <= file) as u32).saturating_sub(1)
     }
 
     /// Iterates over a directory and all its ancestors, deepest first, excluding the tree's top directory.
     pub fn ancestors(&self, start: u32) -> impl Iterator<Item = u32> + '_ {
         std::iter::successors(Some(start), |child| Some(self.parent(*child)))
-            .take_while(|start| *start > 0)
+            .take_while(|directory| *directory > 0)
     }
 }
 
@@ -186,7 +186,7 @@ impl Forest {
 const MEDIAN: u64 = 5072;
 /// Octaves per unit of the sum of draws, in 65,536ths: 1.25 / ln 2 octaves per standard deviation, which is sqrt(8/12)
 /// of a unit.
-const OCTAVES: i64 = 144_750;
+const OCTAVES_PER_UNIT: i64 = 144_750;
 
 /// Draws the size of file `number` in bytes from `seed`: approximately log-normal, with a median of 5,072 bytes and a
 /// standard deviation of the natural logarithm of 1.25, so the mean is 10.9 KB. A size is at least 11 bytes and at
@@ -198,7 +198,7 @@ pub fn size_of(number: u64, seed: u64) -> u64 {
     let draws = [0, 1].map(|half| mix(mix(number ^ seed).wrapping_add(half)));
     let words = draws.iter().flat_map(|draw| [0, 16, 32, 48].map(|shift| (draw >> shift) & 0xffff));
     let sum = words.sum::<u64>() as i64 - 4 * 65_536;
-    let exponent = (sum * OCTAVES) >> 16;
+    let exponent = (sum * OCTAVES_PER_UNIT) >> 16;
     let (whole, part) = (exponent >> 16, (exponent & 0xffff) as u64);
     // Two to the power of the fraction, within 0.3 %: 1 + f (0.6565 + 0.3435 f).
     let factor = 65_536 + ((part * (43_024 + ((22_512 * part) >> 16))) >> 16);
@@ -271,12 +271,17 @@ mod tests {
     }
 
     #[test]
-    fn a_tree_is_about_as_deep_as_a_kernel_and_its_directories_are_filled_unevenly() {
+    fn a_tree_is_about_as_deep_as_a_kernel_tree_and_its_directories_are_filled_unevenly() {
         let shape = Shape::new(1200, 20_000, 1);
         let depths: usize = (0..1200).map(|directory| shape.ancestors(directory).count()).sum();
         assert!((2.5..5.0).contains(&(depths as f64 / 1200.0)), "{depths}");
-        let mut filled: Vec<usize> = (0..1200).map(|d| shape.files_of(d).len()).collect();
-        filled.sort_unstable();
-        assert!(filled[600] < 12 && filled[1199] > 50, "{} {}", filled[600], filled[1199]);
+        let mut file_counts: Vec<usize> = (0..1200).map(|d| shape.files_of(d).len()).collect();
+        file_counts.sort_unstable();
+        assert!(
+            file_counts[600] < 12 && file_counts[1199] > 50,
+            "{} {}",
+            file_counts[600],
+            file_counts[1199]
+        );
     }
 }

@@ -128,9 +128,9 @@ impl Order {
         match self {
             Order::Forward => index,
             Order::Reverse(length) => length - 1 - index,
-            Order::Random(permutation) => permuted(permutation, index),
+            Order::Random(permutation) => element_at(permutation, index),
             Order::RandomReverse(permutation) => {
-                permuted(permutation, permutation.length - 1 - index)
+                element_at(permutation, permutation.length - 1 - index)
             }
         }
     }
@@ -138,7 +138,7 @@ impl Order {
 
 /// Returns the element at `index`. It is not inlined, so that the plain orders save no registers for it.
 #[inline(never)]
-fn permuted(permutation: &Permutation, index: u64) -> u64 {
+fn element_at(permutation: &Permutation, index: u64) -> u64 {
     permutation.at(index)
 }
 
@@ -149,7 +149,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn every_element_comes_once_and_its_index_is_found(n in 1u64..5000, seed: u64) {
+        fn every_element_occurs_once_and_its_index_is_found(n in 1u64..5000, seed: u64) {
             let order = Permutation::new(n, seed, "order");
             let mut seen = vec![false; n as usize];
             for index in 0..n {
@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn an_order_has_no_runs_no_drift_and_no_favourite_distance() {
+    fn an_order_has_no_runs_no_drift_and_no_preferred_distance() {
         for (n, seed) in [(10_000u64, 1u64), (65_536, 2), (65_537, 3), (725_000, 4)] {
             let order = Permutation::new(n, seed, "order");
             let elements: Vec<u64> = (0..n).map(|index| order.at(index)).collect();

@@ -25,7 +25,7 @@ impl Alphabet {
     }
 
     /// Returns the maximum number of letters that fit in a 63-bit number.
-    fn digits(self) -> u32 {
+    fn number_length(self) -> u32 {
         match self {
             Alphabet::Hex => 15,
             Alphabet::Alphanumeric => 10,
@@ -34,7 +34,7 @@ impl Alphabet {
 
     /// Returns the number of names of `length` letters that can be numbered.
     pub fn names(self, length: usize) -> u64 {
-        (self.letters().len() as u64).pow(self.digits().min(length as u32))
+        (self.letters().len() as u64).pow(self.number_length().min(length as u32))
     }
 }
 
@@ -65,7 +65,7 @@ impl Scrambled {
         self.prefix.len() + self.length
     }
 
-    /// Writes the name of `number` at byte `at` of `name`.
+    /// Writes the name of `number` at byte `offset` of `name`.
     #[inline(never)]
     pub fn write(&self, name: &mut Name, offset: usize, number: u64) {
         name.truncate(offset);
@@ -78,8 +78,8 @@ impl Scrambled {
     /// Returns the index in the alphabet of the letter at `index` of the name that `drawn` determines.
     fn letter(&self, drawn: u64, index: usize) -> usize {
         let base = self.alphabet.letters().len() as u64;
-        let digits = self.alphabet.digits();
-        if index < digits as usize {
+        let number_length = self.alphabet.number_length();
+        if index < number_length as usize {
             return (drawn / base.pow(index as u32) % base) as usize;
         }
         let draw = mix(drawn ^ self.seed ^ (index as u64) << 56);
@@ -94,7 +94,7 @@ impl Scrambled {
         }
         let letters = self.alphabet.letters();
         let value = |byte: &u8| letters.iter().position(|letter| letter == byte);
-        let first = &text[..self.length.min(self.alphabet.digits() as usize)];
+        let first = &text[..self.length.min(self.alphabet.number_length() as usize)];
         let drawn = first.iter().rev().try_fold(0, |number, byte| {
             Some(number * letters.len() as u64 + value(byte)? as u64)
         })?;

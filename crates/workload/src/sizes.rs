@@ -19,11 +19,11 @@ const LOG_BITS: usize = 24;
 const ROOTS: [u64; LOG_BITS] = {
     let mut roots = [0; LOG_BITS];
     let mut root = 2u128 << FRACTION_BITS;
-    let mut at = 0;
-    while at < LOG_BITS {
+    let mut index = 0;
+    while index < LOG_BITS {
         root = (root << FRACTION_BITS).isqrt();
-        roots[at] = root as u64;
-        at += 1;
+        roots[index] = root as u64;
+        index += 1;
     }
     roots
 };
@@ -103,7 +103,7 @@ fn lognormal(median: u64, sigma: u64, draws: &mut SplitMix64) -> u64 {
     // In bits, with 32 + 16 fraction bits, of which 16 are dropped.
     let bits = (normal * i128::from(sigma) * LOG2_E / 1000) >> 16;
     let (whole, fraction) = (bits >> 32, (bits & 0xffff_ffff) as u32);
-    let scaled = (u128::from(median) * u128::from(power(fraction))) as i128;
+    let scaled = (u128::from(median) * u128::from(power_of_two(fraction))) as i128;
     let shift = i128::from(FRACTION_BITS) - whole;
     let size = match shift {
         ..32 => i128::from(MAX_SIZE),
@@ -114,7 +114,7 @@ fn lognormal(median: u64, sigma: u64, draws: &mut SplitMix64) -> u64 {
 }
 
 /// Computes 2 to the power of a 32-bit fraction, with [`FRACTION_BITS`] fraction bits.
-fn power(fraction: u32) -> u64 {
+fn power_of_two(fraction: u32) -> u64 {
     ROOTS.iter().enumerate().fold(1 << FRACTION_BITS, |power, (index, root)| {
         match fraction >> (31 - index) & 1 {
             0 => power,
@@ -124,12 +124,12 @@ fn power(fraction: u32) -> u64 {
 }
 
 /// Parses a size of at most [`MAX_SIZE`].
-fn size(text: &str) -> Result<u64, ()> {
+fn parse_size(text: &str) -> Result<u64, ()> {
     text.parse().ok().map(|Bytes(bytes)| bytes).filter(|bytes| *bytes <= MAX_SIZE).ok_or(())
 }
 
 /// Parses thousandths, given as `1`, `1.5` or `0.125`, up to 9.999.
-fn thousandths(text: &str) -> Result<u64, ()> {
+fn parse_thousandths(text: &str) -> Result<u64, ()> {
     let (whole, fraction) = text.split_once('.').unwrap_or((text, "0"));
     let digits = |text: &str, max: usize| {
         (1..=max).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_digit())
@@ -149,11 +149,13 @@ impl FromStr for Sizes {
         }
         if let Some(rest) = text.strip_prefix("lognormal:") {
             let (median, sigma) = rest.split_once(':').ok_or(())?;
-            let median = size(median).ok().filter(|median| *median > 0).ok_or(())?;
-            return Ok(Sizes::Lognormal { median, sigma: thousandths(sigma)? });
+            let median = parse_size(median).ok().filter(|median| *median > 0).ok_or(())?;
+            return Ok(Sizes::Lognormal { median, sigma: parse_thousandths(sigma)? });
         }
-        let Some((low, high)) = text.split_once('-') else { return size(text).map(Sizes::Fixed) };
-        let (low, high) = (size(low)?, size(high)?);
+        let Some((low, high)) = text.split_once('-') else {
+            return parse_size(text).map(Sizes::Fixed);
+        };
+        let (low, high) = (parse_size(low)?, parse_size(high)?);
         if low > high { Err(()) } else { Ok(Sizes::Uniform { low, high }) }
     }
 }
@@ -239,7 +241,7 @@ mod tests {
         ] {
             let expected = 8192.0 * (1.5f64 * normal).exp();
             let found = sizes[(200_000.0 * share) as usize] as f64;
-            // Of the logarithm: the distribution of twelve sums is 0.05 off at 1 %, the draws
+            // Of the logarithm: the distribution of a sum of twelve is 0.05 off at 1 %, the draws
             // add 0.02.
             assert!((found / expected).ln().abs() < 1.5 * 0.07, "{share}: {found}, not {expected}");
         }
@@ -253,7 +255,7 @@ mod tests {
         for step in 0..1000u32 {
             let fraction = step * 4_294_967;
             let expected = 2f64.powf(f64::from(fraction) / 2f64.powi(32));
-            let found = power(fraction) as f64 / 2f64.powi(62);
+            let found = power_of_two(fraction) as f64 / 2f64.powi(62);
             assert!((found / expected - 1.0).abs() < 1e-7, "{fraction}: {found}, not {expected}");
         }
     }

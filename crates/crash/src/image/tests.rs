@@ -89,7 +89,7 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-fn tears() -> impl Strategy<Value = AtomicUnit> {
+fn atomic_units() -> impl Strategy<Value = AtomicUnit> {
     prop::sample::select(vec![512, 1024, 4096])
         .prop_map(|bytes| AtomicUnit::try_from(bytes).unwrap())
 }
@@ -124,7 +124,7 @@ proptest! {
     /// Every sector of any image is one that was written there, or that of the medium.
     #[test]
     fn a_subset_holds_only_whole_written_sectors(
-        steps in prop::collection::vec(step(), 1..20), seed in any::<u64>(), tear in tears(),
+        steps in prop::collection::vec(step(), 1..20), seed in any::<u64>(), tear in atomic_units(),
     ) {
         let mut versions = Vec::new();
         for after in 0..=steps.len() {

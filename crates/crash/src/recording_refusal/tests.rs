@@ -174,7 +174,7 @@ fn sync_dir(path: &str) -> [Op; 3] {
 }
 
 /// Makes an op wait for the first `ops` ops of another rank.
-fn after(thread: u32, ops: u64, op: Op) -> Op {
+fn waiting_for(thread: u32, ops: u64, op: Op) -> Op {
     Op { after: ProgressPoint { thread, ops }, ..op }
 }
 
@@ -214,8 +214,8 @@ fn the_tree_that_the_first_call_finds_is_durable_before_any_call() {
 
 #[test]
 fn data_that_a_replay_syncs_must_survive_and_threads_share_its_open_files() {
-    let first = vec![open("d/old"), after(1, 1, fsync())];
-    let second = vec![after(0, 1, write(bytes(2, 1000)))];
+    let first = vec![open("d/old"), waiting_for(1, 1, fsync())];
+    let second = vec![waiting_for(0, 1, write(bytes(2, 1000)))];
     let work = Recorded::of(vec![first, second]);
     assert_eq!(crate::refusal(&work, 1), None);
     let new = found(&[("d/old", &content(2, 1000))]);
@@ -229,7 +229,7 @@ fn data_that_a_replay_syncs_must_survive_and_threads_share_its_open_files() {
 #[test]
 fn a_call_that_waits_for_another_thread_is_not_in_flight() {
     let first = vec![open("d/old"), close()];
-    let work = Recorded::of(vec![first, vec![after(0, 2, unlink("d/old"))]]);
+    let work = Recorded::of(vec![first, vec![waiting_for(0, 2, unlink("d/old"))]]);
     assert_eq!(crate::refusal(&work, 1), None);
     assert!(work.judge(&[1, 0], &found(&[])).violations() > 0);
     assert_eq!(work.judge(&[2, 0], &found(&[])).violations(), 0);
@@ -317,7 +317,7 @@ fn calls_that_cannot_be_tracked_are_refused_with_the_reason() {
     let exchange = op(Call::Rare(RareCall::Rename { dir: ROOT, to: ROOT, flag }), "d/old", "d/old");
     let refused = Recorded::of(vec![vec![exchange]]).refused();
     assert!(refused.contains("phase replay: it exchanges the name 'd/old'"), "{refused}");
-    let circle = vec![vec![after(1, 1, open("d/old"))], vec![after(0, 1, close())]];
+    let circle = vec![vec![waiting_for(1, 1, open("d/old"))], vec![waiting_for(0, 1, close())]];
     assert!(Recorded::of(circle).refused().contains("wait for each other"));
     let refused = Recorded::of(vec![vec![unlink("d/none")]]).refused();
     assert!(refused.contains("unlink of 'd/none' cannot succeed"), "{refused}");

@@ -138,15 +138,15 @@ fn unsynced_files_may_be_lost_and_are_counted() {
     let mut script = Script::new(Names::WithFile);
     script.create("a").write(bytes(1, 2000)).close();
     let expected = content(1, 2000);
-    let of = |entries| script.judge(entries);
+    let judge = |entries| script.judge(entries);
     let counts =
         |it: Findings| (it.violations(), it.files_lost, it.files_empty, it.files_stale, it.lost_ns);
-    assert_eq!(counts(of(vec![file("a", &expected)])), (0, 0, 0, 0, Nanos(0)));
-    assert_eq!(counts(of(vec![])), (0, 1, 0, 0, Nanos(2)));
-    assert_eq!(counts(of(vec![file("a", b"")])), (0, 0, 1, 0, Nanos(2)));
-    assert_eq!(counts(of(vec![file("a", &expected[..1024])])), (0, 1, 0, 0, Nanos(2)));
-    assert_eq!(counts(of(vec![file("a", &[0; 2000])])), (0, 0, 0, 1, Nanos(2)));
-    assert_eq!(counts(of(vec![file("a", &content(2, 2000))])), (0, 0, 0, 1, Nanos(2)));
+    assert_eq!(counts(judge(vec![file("a", &expected)])), (0, 0, 0, 0, Nanos(0)));
+    assert_eq!(counts(judge(vec![])), (0, 1, 0, 0, Nanos(2)));
+    assert_eq!(counts(judge(vec![file("a", b"")])), (0, 0, 1, 0, Nanos(2)));
+    assert_eq!(counts(judge(vec![file("a", &expected[..1024])])), (0, 1, 0, 0, Nanos(2)));
+    assert_eq!(counts(judge(vec![file("a", &[0; 2000])])), (0, 0, 0, 1, Nanos(2)));
+    assert_eq!(counts(judge(vec![file("a", &content(2, 2000))])), (0, 0, 0, 1, Nanos(2)));
 }
 
 #[test]
@@ -194,12 +194,12 @@ fn appended_bytes_may_be_lost_but_not_those_synced_before() {
     script.create("a").write(bytes(1, 1024)).fsync().write(bytes(2, 1024)).close();
     let whole = [content(1, 1024), content(2, 1024)].concat();
     let zeros = [content(1, 1024), vec![0; 1024]].concat();
-    let of = |bytes: &[u8]| script.judge(vec![file("a", bytes)]);
-    assert_eq!(of(&whole), Findings::default());
-    assert_eq!((of(&whole[..1024]).violations(), of(&whole[..1024]).files_lost), (0, 1));
-    assert_eq!((of(&zeros).violations(), of(&zeros).files_stale), (0, 1));
-    assert_eq!(of(&whole[..1000]).acknowledged_lost, 1);
-    assert_eq!(of(&zeros[1..]).acknowledged_lost, 1);
+    let judge = |bytes: &[u8]| script.judge(vec![file("a", bytes)]);
+    assert_eq!(judge(&whole), Findings::default());
+    assert_eq!((judge(&whole[..1024]).violations(), judge(&whole[..1024]).files_lost), (0, 1));
+    assert_eq!((judge(&zeros).violations(), judge(&zeros).files_stale), (0, 1));
+    assert_eq!(judge(&whole[..1000]).acknowledged_lost, 1);
+    assert_eq!(judge(&zeros[1..]).acknowledged_lost, 1);
 }
 
 #[test]

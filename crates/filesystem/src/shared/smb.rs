@@ -115,7 +115,7 @@ mod tests {
 
     #[test]
     fn the_servers_settings_are_those_of_ksmbd_unless_the_spec_changes_them() {
-        let of = |options: &[&str]| {
+        let server_of = |options: &[&str]| {
             Server::of(&options.iter().map(ToString::to_string).collect::<Vec<_>>())
         };
         let defaults = Server {
@@ -124,9 +124,9 @@ mod tests {
             durable_handles: false,
             store_dos_attributes: true,
         };
-        assert_eq!(of(&["vers=3.0", "cache=none"]), defaults);
+        assert_eq!(server_of(&["vers=3.0", "cache=none"]), defaults);
         assert_eq!(
-            of(&["oplocks=no", "oplocks=yes", "smb2-leases=yes"]),
+            server_of(&["oplocks=no", "oplocks=yes", "smb2-leases=yes"]),
             Server { leases: true, ..defaults }
         );
         assert_eq!(version(["vers=2.1", "vers=3.02"].into_iter()), "3.02");

@@ -14,7 +14,7 @@ use crate::messages::FromRank;
 use crate::secret::Secret;
 use crate::wire::{self, Role, WireReader};
 
-/// The prefix of the reason why a process of this run was rejected: the run cannot begin without it.
+/// The prefix of the reason why a process of this run was rejected: the run cannot begin without that process.
 pub(super) const MISFIT: &str = "misfit: ";
 
 /// Maximum number of callers that are being authenticated at the same time.

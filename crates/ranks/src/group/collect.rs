@@ -1,4 +1,4 @@
-//! Waits for the answers of ranks, until all have answered, a rank fails, is lost or silent, or the user stops the run.
+//! Waits for the ranks' answers: until all have answered, a rank fails, is lost or falls silent, or the user stops.
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
@@ -88,8 +88,9 @@ impl State {
         }
         let mut watched = Instant::now();
         loop {
-            let open = all.answers.iter().zip(&all.out).any(|(one, out)| one.is_none() && !out);
-            if !open {
+            let is_any_missing =
+                all.answers.iter().zip(&all.out).any(|(one, out)| one.is_none() && !out);
+            if !is_any_missing {
                 return all.end();
             }
             if let Ok(event) = self.events.recv_timeout(PERIOD) {
@@ -319,7 +320,7 @@ impl State {
     }
 
     /// Measures the clocks of all ranks, which are idle meanwhile.
-    pub(super) fn clocks(&mut self, doing: &str) -> Result<Vec<Offset>, GroupError> {
+    pub(super) fn measure_clocks(&mut self, doing: &str) -> Result<Vec<Offset>, GroupError> {
         let mut offsets = Vec::new();
         for rank in 0..self.peers.len() {
             let one_clock = self.peers[rank].one_clock;
@@ -327,16 +328,16 @@ impl State {
             while needs_exchange(samples.len(), one_clock, begin.elapsed()) {
                 let sent = fsdyno_engine::clock::now();
                 let _ = self.peers[rank].wire.send(&ToRank::Ping);
-                let (there, back) = self.pong(rank as u32, doing)?;
+                let (there, back) = self.wait_for_pong(rank as u32, doing)?;
                 samples.push(Sample { sent, there, back });
             }
             let offset = best(&samples).unwrap_or_default();
-            offsets.push(if one_clock { offset.of_one_clock() } else { offset });
+            offsets.push(if one_clock { offset.assuming_same_clock() } else { offset });
         }
         Ok(offsets)
     }
 
-    fn pong(&mut self, from: u32, doing: &str) -> Result<(Nanos, Nanos), GroupError> {
+    fn wait_for_pong(&mut self, from: u32, doing: &str) -> Result<(Nanos, Nanos), GroupError> {
         let begin = Instant::now();
         while let Some(left) = self.patience.silence.checked_sub(begin.elapsed()) {
             match self.events.recv_timeout(left) {

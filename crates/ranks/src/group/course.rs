@@ -75,8 +75,8 @@ impl Course<'_> {
         ))
     }
 
-    /// Returns the time limit of the stonewall that ended a phase, or that ended the earlier phase on whose items it
-    /// works.
+    /// Returns the time limit of the stonewall that ended a phase, or that ended the earlier phase whose items this
+    /// phase works on.
     pub(super) fn stonewall_before(&self, index: usize) -> Option<Nanos> {
         let (walled, _) = self.work.stonewalled()?;
         self.plan.stonewall.filter(|_| walled <= index)

@@ -8,12 +8,12 @@ use crate::input::{Offer, Place, TrialInput};
 use crate::messages::{FromRank, ToRank};
 use crate::wire::MAX_BYTES;
 
-/// Maximum time for sending a file to all ranks; a rank that receives nothing for [`super::Timeouts::stuck`] ends it
-/// earlier.
+/// Maximum time for sending a file to all ranks; a rank that receives nothing for [`super::Timeouts::stuck`] ends the
+/// transfer earlier.
 const SENDING: Duration = Duration::from_secs(24 * 3600);
 
 /// The state of an input file at a rank.
-enum Got {
+enum InputState {
     /// The file, and where other processes of its host can open it.
     File(Option<Place>),
     /// Nothing, on this host.
@@ -41,16 +41,18 @@ impl State {
         // On the host of this process its own file is opened.
         let local_offer = offer(Place::of(input.file), false);
         let mut got = self.offer(&|_| local_offer.clone(), watch)?;
-        if lacks(&got) {
+        if any_lacks(&got) {
             // One rank of every other host receives it.
             let first = first_of_homes(&got);
             got = self.offer(&|rank| offer(None, first[rank]), watch)?;
         }
-        if lacks(&got) {
+        if any_lacks(&got) {
             // The others open it there, or receive it, too, if they cannot.
             let places: Vec<Place> = got.iter().filter_map(place).collect();
             let local_place = |rank: usize| match &got[rank] {
-                Got::Nothing(Some(home)) => places.iter().find(|it| it.home == *home).cloned(),
+                InputState::Nothing(Some(home)) => {
+                    places.iter().find(|it| it.home == *home).cloned()
+                }
                 _ => None,
             };
             self.offer(&|rank| offer(local_place(rank), true), watch)?;
@@ -65,7 +67,7 @@ impl State {
         &mut self,
         offer: &dyn Fn(usize) -> Offer,
         watch: Watch<'_>,
-    ) -> Result<Vec<Got>, GroupError> {
+    ) -> Result<Vec<InputState>, GroupError> {
         for (rank, peer) in self.peers.iter().enumerate() {
             // A peer that cannot be reached is detected because it stays silent.
             let _ = peer.wire.send(&ToRank::Input(Box::new(offer(rank))));
@@ -75,8 +77,8 @@ impl State {
             Instant::now() + SENDING,
             watch,
             &|answer| match answer {
-                FromRank::HasInput { place } => Some(Got::File(place)),
-                FromRank::LacksInput { home } => Some(Got::Nothing(home)),
+                FromRank::HasInput { place } => Some(InputState::File(place)),
+                FromRank::LacksInput { home } => Some(InputState::Nothing(home)),
                 _ => None,
             },
         )
@@ -96,22 +98,22 @@ impl State {
     }
 }
 
-fn lacks(got: &[Got]) -> bool {
-    got.iter().any(|got| matches!(got, Got::Nothing(_)))
+fn any_lacks(got: &[InputState]) -> bool {
+    got.iter().any(|got| matches!(got, InputState::Nothing(_)))
 }
 
-fn place(got: &Got) -> Option<Place> {
+fn place(got: &InputState) -> Option<Place> {
     match got {
-        Got::File(place) => place.clone(),
-        Got::Nothing(_) => None,
+        InputState::File(place) => place.clone(),
+        InputState::Nothing(_) => None,
     }
 }
 
 /// Returns true for each rank that is the first one on its host to lack the file; on an unknown host, for all.
-fn first_of_homes(got: &[Got]) -> Vec<bool> {
-    let home = |got: &Got| match got {
-        Got::Nothing(home) => Some(home.clone()),
-        Got::File(_) => None,
+fn first_of_homes(got: &[InputState]) -> Vec<bool> {
+    let home = |got: &InputState| match got {
+        InputState::Nothing(home) => Some(home.clone()),
+        InputState::File(_) => None,
     };
     let homes: Vec<Option<Option<String>>> = got.iter().map(home).collect();
     let is_first = |(rank, home): (usize, &Option<Option<String>>)| match home {
@@ -188,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn the_file_of_a_process_on_the_host_is_opened_and_only_another_one_is_replaced() {
+    fn a_file_on_the_host_is_opened_and_replaced_only_if_it_differs() {
         let (right, wrong) = (bytes(), vec![0; bytes().len()]);
         let expected = sha256(&right);
         give(&right, wrong.clone(), &expected).unwrap();
@@ -197,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn other_bytes_than_those_of_rank_0_are_an_error_with_both_hashes() {
+    fn bytes_that_differ_from_rank_0s_are_an_error_with_both_hashes() {
         let (right, wrong) = (bytes(), vec![0; bytes().len()]);
         let (expected, other) = (sha256(&right), sha256(&wrong));
         let error = give(&wrong, wrong.clone(), &expected).unwrap_err().to_string();
@@ -207,10 +209,17 @@ mod tests {
 
     #[test]
     fn the_first_rank_of_every_host_receives_a_file_and_on_unknown_hosts_all_do() {
-        let nothing = |home: &str| Got::Nothing((!home.is_empty()).then(|| home.to_string()));
-        let got =
-            [Got::File(None), nothing("a"), nothing("b"), nothing("a"), nothing(""), nothing("")];
+        let nothing =
+            |home: &str| InputState::Nothing((!home.is_empty()).then(|| home.to_string()));
+        let got = [
+            InputState::File(None),
+            nothing("a"),
+            nothing("b"),
+            nothing("a"),
+            nothing(""),
+            nothing(""),
+        ];
         assert_eq!(first_of_homes(&got), [false, true, true, false, true, true]);
-        assert!(lacks(&got) && !lacks(&got[..1]));
+        assert!(any_lacks(&got) && !any_lacks(&got[..1]));
     }
 }

@@ -1,4 +1,4 @@
-//! Merges the measurements of each rank in a phase.
+//! Merges the ranks' measurements of a phase.
 
 use std::collections::BTreeMap;
 
@@ -24,14 +24,15 @@ pub(super) struct PhaseOfRanks<'a> {
 }
 
 /// Returns the phase of all ranks, the share of each rank, and the ops over time.
-pub(super) fn merge(of: &PhaseOfRanks<'_>) -> (Phase, RanksPhase, Option<PhaseSeries>) {
-    let ours = |rank: usize, at: Nanos| of.clocks.get(rank).map_or(at, |clock| clock.to_ours(at));
-    let times: Vec<RankTimes> = of
+pub(super) fn merge(reports: &PhaseOfRanks<'_>) -> (Phase, RanksPhase, Option<PhaseSeries>) {
+    let ours =
+        |rank: usize, at: Nanos| reports.clocks.get(rank).map_or(at, |clock| clock.to_ours(at));
+    let times: Vec<RankTimes> = reports
         .done
         .iter()
         .enumerate()
         .map(|(rank, one)| {
-            let synced = of.synced.get(rank).copied().flatten();
+            let synced = reports.synced.get(rank).copied().flatten();
             let synced = synced.map(|at| ours(rank, at));
             (ours(rank, one.started), ours(rank, one.returned), synced)
         })
@@ -40,11 +41,11 @@ pub(super) fn merge(of: &PhaseOfRanks<'_>) -> (Phase, RanksPhase, Option<PhaseSe
     let since = |at: Nanos| at.since(start);
     let returned = times.iter().map(|(_, returned, _)| since(*returned)).max().unwrap_or_default();
     let synced = times.iter().filter_map(|(.., synced)| synced.map(since)).max();
-    let ops = operations(of.done);
+    let ops = merge_operations(reports.done);
     let main = main_kind(&ops);
-    let ranks = each(of, &times, main, start);
+    let ranks = rank_results(reports, &times, main, start);
     let of_all = RanksPhase {
-        name: of.name.to_string(),
+        name: reports.name.to_string(),
         skew_ns: ranks.iter().map(|rank| rank.started_ns).max().unwrap_or_default(),
         skew_uncertainty_ns: skew_uncertainty(&ranks),
         first_done_ns: ranks.iter().map(|rank| rank.returned_ns).min().unwrap_or_default(),
@@ -54,11 +55,11 @@ pub(super) fn merge(of: &PhaseOfRanks<'_>) -> (Phase, RanksPhase, Option<PhaseSe
         views: Vec::new(),
     };
     let sum = |part: fn(&PhaseDone) -> Nanos| {
-        of.done.iter().map(part).fold(Nanos(0), |sum, one| sum + one)
+        reports.done.iter().map(part).fold(Nanos(0), |sum, one| sum + one)
     };
     let (user_ns, system_ns) = (sum(|one| one.cpu.0), sum(|one| one.cpu.1));
     let phase = Phase {
-        name: of.name.to_string(),
+        name: reports.name.to_string(),
         returned_ns: returned,
         synced_ns: synced.map(|synced| synced.max(returned)),
         cpu_ns: user_ns + system_ns,
@@ -67,17 +68,17 @@ pub(super) fn merge(of: &PhaseOfRanks<'_>) -> (Phase, RanksPhase, Option<PhaseSe
         split: Split::Sampled,
         think_ns: sum(|one| one.think),
         ops,
-        bytes_written: Bytes(of.done.iter().map(|one| one.written).sum()),
-        bytes_read: Bytes(of.done.iter().map(|one| one.read).sum()),
+        bytes_written: Bytes(reports.done.iter().map(|one| one.written).sum()),
+        bytes_read: Bytes(reports.done.iter().map(|one| one.read).sum()),
         instrument: Instrument {
-            engine_ns: of.done.iter().map(|one| one.engine).max().unwrap_or_default(),
+            engine_ns: reports.done.iter().map(|one| one.engine).max().unwrap_or_default(),
             ..Instrument::default()
         },
         ..Phase::default()
     };
     let end = phase.synced_ns.unwrap_or(returned);
     let starts: Vec<Nanos> = times.iter().map(|(started, ..)| *started).collect();
-    let series = series(of, &starts, start, end);
+    let series = merge_series(reports, &starts, start, end);
     (phase, of_all, series)
 }
 
@@ -85,8 +86,8 @@ pub(super) fn merge(of: &PhaseOfRanks<'_>) -> (Phase, RanksPhase, Option<PhaseSe
 type RankTimes = (Nanos, Nanos, Option<Nanos>);
 
 /// Returns the results of each rank in a phase that began at `start`; latencies are those of the kind `main`.
-fn each(
-    of: &PhaseOfRanks<'_>,
+fn rank_results(
+    reports: &PhaseOfRanks<'_>,
     times: &[RankTimes],
     main: Option<OpKind>,
     start: Nanos,
@@ -95,8 +96,8 @@ fn each(
     let durations: Vec<Nanos> =
         times.iter().map(|(started, returned, _)| returned.since(*started)).collect();
     let mut ranks = Vec::new();
-    for (rank, (one, time)) in of.done.iter().zip(times).enumerate() {
-        let offset = of.clocks.get(rank).map(|clock| clock.at(time.0)).unwrap_or_default();
+    for (rank, (one, time)) in reports.done.iter().zip(times).enumerate() {
+        let offset = reports.clocks.get(rank).map(|clock| clock.at(time.0)).unwrap_or_default();
         let stats = main.and_then(|kind| one.ops.get(&kind)).cloned().unwrap_or_default();
         ranks.push(RankPhase {
             rank: rank as u32,
@@ -132,7 +133,7 @@ fn skew_uncertainty(ranks: &[RankPhase]) -> Nanos {
 }
 
 /// Merges counts and latencies of all ranks by kind of op; merging histograms adds no error.
-fn operations(done: &[PhaseDone]) -> BTreeMap<OpKind, OpStats> {
+fn merge_operations(done: &[PhaseDone]) -> BTreeMap<OpKind, OpStats> {
     let mut merged: BTreeMap<OpKind, Histogram> = BTreeMap::new();
     for (kind, one) in done.iter().flat_map(|one| &one.ops) {
         let buckets: Vec<(u64, u64)> =
@@ -145,27 +146,28 @@ fn operations(done: &[PhaseDone]) -> BTreeMap<OpKind, OpStats> {
 
 /// Returns the most frequent kind of call; open, close or readdir only if there is no other kind.
 fn main_kind(ops: &BTreeMap<OpKind, OpStats>) -> Option<OpKind> {
-    let aside = |kind: &OpKind| matches!(kind, OpKind::Open | OpKind::Close | OpKind::Readdir);
-    let most = |all: &mut dyn Iterator<Item = (&OpKind, &OpStats)>| {
+    let is_secondary =
+        |kind: &OpKind| matches!(kind, OpKind::Open | OpKind::Close | OpKind::Readdir);
+    let most_frequent = |all: &mut dyn Iterator<Item = (&OpKind, &OpStats)>| {
         // If counts are equal, the first in the order of kinds: creating a file comes before writing it.
         all.fold(None, |best: Option<(OpKind, u64)>, (kind, one)| match best {
             Some((_, count)) if count >= one.count => best,
             _ => Some((*kind, one.count)),
         })
     };
-    let named = most(&mut ops.iter().filter(|(kind, _)| !aside(kind)));
-    named.or_else(|| most(&mut ops.iter())).map(|(kind, _)| kind)
+    let primary = most_frequent(&mut ops.iter().filter(|(kind, _)| !is_secondary(kind)));
+    primary.or_else(|| most_frequent(&mut ops.iter())).map(|(kind, _)| kind)
 }
 
-fn series(
-    of: &PhaseOfRanks<'_>,
+fn merge_series(
+    reports: &PhaseOfRanks<'_>,
     starts: &[Nanos],
     start: Nanos,
     length: Nanos,
 ) -> Option<PhaseSeries> {
     let mut all = Timeline::new();
     all.begin(start);
-    for (one, started) in of.done.iter().zip(starts) {
+    for (one, started) in reports.done.iter().zip(starts) {
         let (interval, counts) = &one.timeline;
         for (at, count) in (0..).zip(counts).filter(|(_, count)| **count > 0) {
             all.add(*started + Nanos(interval.0 * at + interval.0 / 2), *count);
@@ -184,7 +186,7 @@ fn series(
     if let Some(last) = ops.last_mut() {
         *last += rest;
     }
-    let (name, interval_ns) = (of.name.to_string(), all.interval());
+    let (name, interval_ns) = (reports.name.to_string(), all.interval());
     Some(PhaseSeries { name, interval_ns, length_ns: length, ops, ..PhaseSeries::default() })
 }
 

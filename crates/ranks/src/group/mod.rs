@@ -184,7 +184,8 @@ impl Group {
                 Err(_) => Ok(()),
             };
             let late = begin.elapsed() > patience.gather;
-            let missing = || Err(missing(&arrivals.connected, patience.gather, &arrivals.notes));
+            let missing =
+                || Err(describe_missing(&arrivals.connected, patience.gather, &arrivals.notes));
             if let Err(why) = taken.and_then(|()| if late { missing() } else { Ok(()) }) {
                 arrivals.abort(&why);
                 return Err(GroupError::Lost(why));
@@ -277,7 +278,7 @@ impl Arrivals {
                     return Ok(());
                 };
                 if let Some(first) = place {
-                    let why = twice(first, &peer);
+                    let why = describe_duplicate(first, &peer);
                     // The second rank may already be gone.
                     let _ = peer.wire.send(&ToRank::Abort { why: why.clone() });
                     return Err(why);
@@ -314,7 +315,7 @@ impl Arrivals {
     }
 }
 
-fn twice(first: &Peer, second: &Peer) -> String {
+fn describe_duplicate(first: &Peer, second: &Peer) -> String {
     format!(
         "rank {} connected twice: process {} on {} and process {} on {}; does every process get its own rank, and \
          does another run use the same FSDYNO_RUN?",
@@ -322,7 +323,7 @@ fn twice(first: &Peer, second: &Peer) -> String {
     )
 }
 
-fn missing(connected: &[Option<Peer>], waited: Duration, notes: &[String]) -> String {
+fn describe_missing(connected: &[Option<Peer>], waited: Duration, notes: &[String]) -> String {
     const SHOWN: usize = 8;
     let absent: Vec<String> = (0..)
         .zip(connected)
@@ -391,7 +392,7 @@ mod tests {
     }
 
     #[test]
-    fn another_version_ends_the_run_before_it_begins() {
+    fn a_different_version_prevents_the_run() {
         let (secret, (listener, at)) = (Secret::draw().unwrap(), listener());
         let worker_secret = secret.clone();
         let caller = std::thread::spawn(move || join(at, &worker_secret, 1, "2").is_err());
@@ -401,7 +402,7 @@ mod tests {
     }
 
     #[test]
-    fn a_rank_of_another_number_of_ranks_ends_the_run_before_it_begins() {
+    fn a_different_number_of_ranks_prevents_the_run() {
         let (secret, (listener, at)) = (Secret::draw().unwrap(), listener());
         let worker_secret = secret.clone();
         let caller = std::thread::spawn(move || {

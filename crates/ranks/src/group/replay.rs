@@ -7,7 +7,7 @@ use fsdyno_workload::GapKind;
 
 use super::collect::Watch;
 use super::course::Course;
-use super::trial::died;
+use super::trial::trial_failure;
 use super::{GroupError, State};
 use crate::messages::{FromRank, PhaseDone, Replayed, ToRank};
 
@@ -84,7 +84,7 @@ impl State {
 }
 
 fn space_used(course: &Course<'_>) -> Result<Bytes, GroupError> {
-    let space = rustix::fs::fstatvfs(course.trial.root).map_err(died)?;
+    let space = rustix::fs::fstatvfs(course.trial.root).map_err(trial_failure)?;
     Ok(Bytes(space.f_blocks.saturating_sub(space.f_bfree) * space.f_frsize))
 }
 

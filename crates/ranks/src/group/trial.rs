@@ -28,7 +28,7 @@ const LEAD_PER_RANK: Nanos = Nanos(60_000);
 /// Time of a client's sync, and why its data may not be durable at that time; None for the client's other ranks.
 type Synced = Option<(Nanos, Option<String>)>;
 
-pub(super) fn died(error: impl ToString) -> GroupError {
+pub(super) fn trial_failure(error: impl ToString) -> GroupError {
     GroupError::Failed(error.to_string())
 }
 
@@ -42,13 +42,13 @@ impl State {
     ) -> Result<AgentReport, GroupError> {
         let job = trial.job;
         let plan = job.plan.shared_by().cloned();
-        let plan = plan.ok_or_else(|| died("the plan is not one of several ranks"))?;
+        let plan = plan.ok_or_else(|| trial_failure("the plan is not one of several ranks"))?;
         let input = trial.input.as_ref().map(|input| input.input.clone());
         let setting = Setting { seed: job.seed, input };
         let work = workloads::find(&job.plan.workload.name)
-            .map_err(died)?
+            .map_err(trial_failure)?
             .build(&job.plan.workload.params, &setting)
-            .map_err(died)?;
+            .map_err(trial_failure)?;
         let (phases, recording) = (work.phases(), work.recording().unwrap_or_default());
         let mut course = Course {
             trial,
@@ -64,7 +64,7 @@ impl State {
             work,
         };
         self.progress = no_progress();
-        let ended = self.lead(&mut course, watch);
+        let ended = self.run_steps(&mut course, watch);
         let (outcome, reason) = match ended {
             Ok(()) => (Outcome::Ok, None),
             Err(GroupError::Stopped) => {
@@ -84,9 +84,9 @@ impl State {
         Ok(AgentReport { outcome, reason, conditions, measured, series })
     }
 
-    fn lead(&mut self, course: &mut Course<'_>, watch: Watch<'_>) -> Result<(), GroupError> {
+    fn run_steps(&mut self, course: &mut Course<'_>, watch: Watch<'_>) -> Result<(), GroupError> {
         self.progress.phases = course.phases.len() as u64;
-        self.stage(Stage::Preparing);
+        self.set_stage(Stage::Preparing);
         if let Some(input) = &course.trial.input {
             self.send_input(input, watch)?;
             course.deadline = Instant::now() + Duration::from_nanos(course.trial.job.deadline.0);
@@ -102,11 +102,11 @@ impl State {
                 _ => None,
             },
         )?;
-        self.members(course, &prepared);
+        self.determine_clients(course, &prepared);
         self.prefill(course, watch)?;
         for index in 0..course.phases.len() {
             self.gap(course, index, watch)?;
-            self.phase(course, index, watch)?;
+            self.run_phase(course, index, watch)?;
         }
         if let Some(last) = course.phases.len().checked_sub(1) {
             if course.phases[last].verify && course.has_calls() {
@@ -118,16 +118,16 @@ impl State {
                 course.measured.gaps.push(Gap { before, wanted, done, elapsed_ns });
             }
         }
-        self.stage(Stage::Done);
+        self.set_stage(Stage::Done);
         Ok(())
     }
 
-    pub(super) fn stage(&mut self, stage: Stage) {
+    fn set_stage(&mut self, stage: Stage) {
         self.progress.stage = stage;
     }
 
     /// Determines which ranks share a client, and adds the ranks to the report.
-    fn members(&mut self, course: &mut Course<'_>, prepared: &[(Nanos, u64)]) {
+    fn determine_clients(&mut self, course: &mut Course<'_>, prepared: &[(Nanos, u64)]) {
         let mut clients: Vec<(String, u64)> = Vec::new();
         for (peer, (found, device)) in self.peers.iter_mut().zip(prepared) {
             let key = (peer.hello.host.clone(), *device);
@@ -172,7 +172,7 @@ impl State {
             course.measured.gaps.push(Gap { before, wanted, done, elapsed_ns });
             return Ok(());
         }
-        self.stage(Stage::Gap);
+        self.set_stage(Stage::Gap);
         let began = clock::now();
         let done = self.step(course, spec.gap, watch)?;
         let elapsed_ns = clock::now().since(began);
@@ -212,7 +212,7 @@ impl State {
         Ok(leaders.first().and_then(|rank| done.get(*rank as usize)).cloned().unwrap_or_default())
     }
 
-    fn phase(
+    fn run_phase(
         &mut self,
         course: &mut Course<'_>,
         index: usize,
@@ -220,7 +220,7 @@ impl State {
     ) -> Result<(), GroupError> {
         let spec = course.phases[index];
         let doing = format!("in phase {}", spec.name);
-        self.stage(Stage::Running);
+        self.set_stage(Stage::Running);
         self.progress.phase = index as u64;
         self.begin_waits(index, &course.plan, course.threads(index));
         self.stonewall = course.stonewall(index);
@@ -228,7 +228,7 @@ impl State {
         self.collect("before a phase", course.deadline, watch, &|answer| {
             matches!(answer, FromRank::Armed).then_some(())
         })?;
-        let before = self.clocks(&doing)?;
+        let before = self.measure_clocks(&doing)?;
         for (peer, offset) in self.peers.iter_mut().zip(&before) {
             peer.clock = Clock { before: *offset, after: *offset };
         }
@@ -252,14 +252,14 @@ impl State {
             true => vec![None; done.len()],
             false => self.sync(course, watch)?,
         };
-        let doubt = self.doubt(course, &synced);
-        let after = self.clocks(&doing)?;
+        let doubt = self.note_doubt(course, &synced);
+        let after = self.measure_clocks(&doing)?;
         for (peer, offset) in self.peers.iter_mut().zip(&after) {
             peer.clock.after = *offset;
         }
         let synced: Vec<Option<Nanos>> =
             synced.into_iter().map(|one| one.map(|(at, _)| at)).collect();
-        self.put(course, index, &done, &synced)?;
+        self.add_phase(course, index, &done, &synced)?;
         if let Some(phase) = course.measured.phases.last_mut() {
             phase.durable_ns = phase.synced_ns.filter(|_| !doubt);
         }
@@ -268,7 +268,7 @@ impl State {
 
     /// Returns true if a client's data may not be durable when its file system is synced; adds the first reason to the
     /// notes.
-    fn doubt(&self, course: &mut Course<'_>, synced: &[Synced]) -> bool {
+    fn note_doubt(&self, course: &mut Course<'_>, synced: &[Synced]) -> bool {
         let doubts = self.peers.iter().zip(synced);
         let mut doubts = doubts.filter_map(|(peer, one)| Some((peer, one.as_ref()?.1.as_ref()?)));
         let Some((peer, why)) = doubts.next() else { return false };
@@ -302,7 +302,7 @@ impl State {
     }
 
     /// Merges the reports of a phase, adds it to the results, and checks its counts.
-    fn put(
+    fn add_phase(
         &mut self,
         course: &mut Course<'_>,
         index: usize,
@@ -317,7 +317,7 @@ impl State {
             stonewall.add_to(&mut ranks, done.iter().flat_map(|one| &one.done).sum());
         }
         course.done.push(shares(&course.plan, index, done));
-        let space = rustix::fs::fstatvfs(course.trial.root.as_fd()).map_err(died)?;
+        let space = rustix::fs::fstatvfs(course.trial.root.as_fd()).map_err(trial_failure)?;
         phase.space_used = Bytes(space.f_blocks.saturating_sub(space.f_bfree) * space.f_frsize);
         phase.limit_ns = course.work.limit(index).or(course.stonewall_before(index));
         phase.unit = course.work.unit(index).map(String::from);
@@ -336,7 +336,7 @@ impl State {
         Ok(())
     }
 
-    /// Lets every rank close the trial's files, so that its directory can be removed.
+    /// Has every rank close the trial's files, so that the trial's directory can be removed.
     fn close(&mut self, course: &Course<'_>) -> Result<(), GroupError> {
         if self.broken.is_some() {
             return Ok(());
@@ -349,15 +349,15 @@ impl State {
         .map(drop)
     }
 
-    /// Lets ranks read and compare trees; if there are several clients, by a client other than the one that created the
-    /// tree.
+    /// Has ranks read and compare trees; if there are several clients, a tree is read by a client other than the one
+    /// that created it.
     pub(super) fn verify(
         &mut self,
         course: &mut Course<'_>,
         phase: Option<usize>,
         watch: Watch<'_>,
     ) -> Result<(), GroupError> {
-        self.stage(Stage::Verifying);
+        self.set_stage(Stage::Verifying);
         let readers = self.readers(course, phase);
         for (peer, trees) in self.peers.iter().zip(&readers) {
             let (trees, settle) = (trees.clone(), course.trial.settle);

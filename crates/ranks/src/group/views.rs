@@ -33,10 +33,10 @@ impl State {
             }
             return readers;
         }
-        for (of, done) in (0..).zip(course.trees(phase)) {
-            let reader = other(&self.peers, course.plan.rank_of(of, phase));
+        for (share, done) in (0..).zip(course.trees(phase)) {
+            let reader = other(&self.peers, course.plan.rank_of(share, phase));
             if let Some(trees) = readers.get_mut(reader) {
-                trees.push(TreeOf { of: Some(of), done: done.clone() });
+                trees.push(TreeOf { of: Some(share), done: done.clone() });
             }
         }
         readers

@@ -14,7 +14,7 @@ use super::link::Link;
 use crate::input::{Offer, Place, home};
 use crate::messages::FromRank;
 
-/// Bytes that are hashed between two signs of progress.
+/// Number of bytes that are hashed between two signs of progress.
 const PART: usize = 4 << 20;
 
 /// The input files that a worker has.
@@ -43,9 +43,9 @@ impl HeldInputs {
         if let Some(held) = self.entry(&offer.sha256) {
             return Ok(FromRank::HasInput { place: Place::of(&held.file) });
         }
-        let held = match opened(offer, link) {
+        let held = match open_local(offer, link) {
             Some(held) => held,
-            None if offer.fetch => received(offer, link)?,
+            None if offer.fetch => receive(offer, link)?,
             None => return Ok(FromRank::LacksInput { home: home() }),
         };
         let place = Place::of(&held.file);
@@ -55,17 +55,17 @@ impl HeldInputs {
 }
 
 /// Opens the file of another process of this host; None if that is not possible, or if it is a different file.
-fn opened(offer: &Offer, link: &Link) -> Option<HeldInput> {
+fn open_local(offer: &Offer, link: &Link) -> Option<HeldInput> {
     let place = offer.place.as_ref().filter(|place| Some(&place.home) == home().as_ref())?;
     let file = File::open(&place.path).ok()?;
-    // Beyond the end of a shorter file its mapping could not be read.
+    // The mapping of a shorter file could not be read beyond the end of the file.
     let metadata = file.metadata().ok();
     metadata.filter(|metadata| metadata.is_file() && metadata.len() >= offer.bytes)?;
-    verified(file, offer, link).ok()
+    verify_file(file, offer, link).ok()
 }
 
 /// Receives the file from rank 0.
-fn received(offer: &Offer, link: &Link) -> Result<HeldInput, WorkerError> {
+fn receive(offer: &Offer, link: &Link) -> Result<HeldInput, WorkerError> {
     let folder = std::env::temp_dir();
     let cannot_store = |error: std::io::Error| {
         WorkerError::plain(format!(
@@ -90,7 +90,7 @@ fn received(offer: &Offer, link: &Link) -> Result<HeldInput, WorkerError> {
         link.add_read(1);
     }
     file.rewind().map_err(cannot_store)?;
-    verified(file, offer, link)
+    verify_file(file, offer, link)
 }
 
 /// Checks that a file of this size leaves a tenth of the free space.
@@ -109,7 +109,7 @@ fn check_space(bytes: u64, file: &File, folder: &Path) -> Result<(), String> {
 }
 
 /// Maps a file that begins with the bytes of the input file, and compares their hash.
-fn verified(file: File, offer: &Offer, link: &Link) -> Result<HeldInput, WorkerError> {
+fn verify_file(file: File, offer: &Offer, link: &Link) -> Result<HeldInput, WorkerError> {
     let length =
         usize::try_from(offer.bytes).map_err(|error| WorkerError::plain(error.to_string()))?;
     let mapped = Mapped::new(&file, length)

@@ -170,7 +170,7 @@ impl Link {
         self.state.lock().stopped
     }
 
-    /// Discards the parts that were requested of an earlier input file. Rank 0 has sent them before it offered this one.
+    /// Discards the requested parts of an earlier input file, which rank 0 sent before it offered this one.
     pub(super) fn discard_parts(&self) {
         self.parts.try_iter().for_each(drop);
     }

@@ -47,7 +47,7 @@ impl Trial {
         }
         let makes_calls = self.job.plan.issuer != IssuerPlan::Null;
         let recording = self.work.recording().filter(|_| makes_calls)?;
-        let (notes, failure) = replayed::judge(differences, &recording, &self.mounted);
+        let (notes, failure) = replayed::judge(differences, &recording, &self.filesystem_type);
         Some(Replayed { differing: differences.count(), notes, failure })
     }
 }

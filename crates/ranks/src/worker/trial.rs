@@ -37,7 +37,7 @@ pub(super) struct Trial {
     /// The open files that all threads share, if they share them.
     pub(super) slots: Option<Arc<Slots>>,
     /// The type of the file system.
-    pub(super) mounted: String,
+    pub(super) filesystem_type: String,
     root: OwnedFd,
 }
 
@@ -65,7 +65,7 @@ impl Trial {
         let plan =
             plan.ok_or_else(|| WorkerError::plain("the plan is not one of several ranks"))?;
         let began = clock::now();
-        let root = find(join, &folder, link)?;
+        let root = open_directory(join, &folder, link)?;
         let found = clock::now().since(began);
         let input = job.plan.workload.input.as_ref().map(|input| inputs.find(&input.sha256));
         let input =
@@ -90,7 +90,7 @@ impl Trial {
             contents: Arc::new(contents),
             engine: calibrate(),
             slots,
-            mounted: mounted(&root)?,
+            filesystem_type: filesystem_type(&root)?,
             root,
             job,
         };
@@ -98,9 +98,9 @@ impl Trial {
     }
 
     /// Opens the directory in which a phase works: the common one, or that of a rank.
-    pub(super) fn directory(&self, of: Option<u32>) -> Result<OwnedFd, WorkerError> {
+    pub(super) fn directory(&self, rank: Option<u32>) -> Result<OwnedFd, WorkerError> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        let name = of.map_or_else(|| ".".to_string(), own_name);
+        let name = rank.map_or_else(|| ".".to_string(), own_name);
         let mut opened = openat(&self.root, &name, flags, Mode::empty());
         let begin = Instant::now();
         // It has existed since all ranks were prepared; this client may not see it yet.
@@ -112,7 +112,9 @@ impl Trial {
     }
 
     pub(super) fn sync(&self) -> Result<FromRank, WorkerError> {
-        let io = |error: io::Error| WorkerError::plain(format!("find the device below: {error}"));
+        let io = |error: io::Error| {
+            WorkerError::plain(format!("find the device below the file system: {error}"))
+        };
         let mount = mount_table::mount_of_file(self.root.as_fd()).map_err(io)?;
         let mut caches =
             DeviceCaches::of_filesystem(self.root.as_fd(), mount.as_ref()).map_err(io)?;
@@ -196,14 +198,14 @@ fn contents_of(
 }
 
 /// Returns the type of the file system of a directory.
-fn mounted(root: &OwnedFd) -> Result<String, WorkerError> {
+fn filesystem_type(root: &OwnedFd) -> Result<String, WorkerError> {
     let mount = mount_table::mount_of_file(root.as_fd())
         .map_err(|error| WorkerError::plain(format!("read /proc/self/mountinfo: {error}")))?;
     Ok(mount.map(|mount| mount.kind).unwrap_or_default())
 }
 
 /// Opens the trial's directory, which rank 0 has just created and which this client may not see yet.
-fn find(join: &Join, folder: &str, link: &Link) -> Result<OwnedFd, WorkerError> {
+fn open_directory(join: &Join, folder: &str, link: &Link) -> Result<OwnedFd, WorkerError> {
     let path = join.on.join(folder);
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let begin = Instant::now();
@@ -213,7 +215,7 @@ fn find(join: &Join, folder: &str, link: &Link) -> Result<OwnedFd, WorkerError> 
             Err(Errno::NOENT) if begin.elapsed() < CLIENT_CACHE => {}
             Err(error) => {
                 return Err(WorkerError::plain(format!(
-                    "'{}', which rank 0 has made, cannot be opened: {}; is --on the same file system on all hosts?",
+                    "'{}', which rank 0 has created, cannot be opened: {}; is --on the same file system on all hosts?",
                     path.display(),
                     fsdyno_engine::Errno(error.raw_os_error())
                 )));

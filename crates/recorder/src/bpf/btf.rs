@@ -72,7 +72,7 @@ impl Btf {
         while at < end {
             let (name, info) = (word(&bytes, at)?, word(&bytes, at + 4)?);
             let it = Type { name, info, size_or_type: word(&bytes, at + 8)?, members: at + 12 };
-            let each = match it.kind() {
+            let tail = match it.kind() {
                 INT | VAR | DECL_TAG => 4,
                 ARRAY => 12,
                 STRUCT | UNION | DATASEC | ENUM64 => 12 * it.count(),
@@ -80,7 +80,7 @@ impl Btf {
                 _ => 0,
             };
             types.push(it);
-            at += 12 + each;
+            at += 12 + tail;
         }
         let mut btf = Btf { bytes, strings, types, structs: HashMap::new() };
         for (id, it) in btf.types.iter().enumerate().filter(|(_, it)| it.kind() == STRUCT) {
@@ -101,17 +101,17 @@ impl Btf {
     ///
     /// # Errors
     /// The kernel has no such field.
-    pub fn offset(&self, of: &str, path: &str) -> io::Result<i32> {
+    pub fn offset(&self, structure: &str, path: &str) -> io::Result<i32> {
         let missing = || {
-            let text = format!("this kernel has no field {path} in struct {of}");
+            let text = format!("this kernel has no field {path} in struct {structure}");
             io::Error::new(io::ErrorKind::Unsupported, text)
         };
-        let mut id = *self.structs.get(of).ok_or_else(missing)?;
+        let mut id = *self.structs.get(structure).ok_or_else(missing)?;
         let mut sum = 0;
         for name in path.split('.') {
-            let (offset, of) = self.member(id, name).ok_or_else(missing)?;
+            let (offset, member_type) = self.member(id, name).ok_or_else(missing)?;
             sum += offset;
-            id = of;
+            id = member_type;
         }
         i32::try_from(sum).map_err(|_| missing())
     }
@@ -124,15 +124,17 @@ impl Btf {
         }
         let has_bits = it.info >> 31 != 0;
         for at in (0..it.count()).map(|member| it.members + 12 * member) {
-            let (own, of) = (word(&self.bytes, at)?, word(&self.bytes, at + 4)? as usize);
+            let (own, type_id) = (word(&self.bytes, at)?, word(&self.bytes, at + 4)? as usize);
             let bits = word(&self.bytes, at + 8)?;
             let bytes = if has_bits { bits & 0xff_ffff } else { bits } / 8;
             match self.text(own) {
-                Some(own) if own == name => return Some((bytes, self.plain(of))),
+                Some(own) if own == name => return Some((bytes, self.strip_qualifiers(type_id))),
                 Some(_) => {}
                 None => {
-                    if let Some((inner, of)) = self.member(self.plain(of), name) {
-                        return Some((bytes + inner, of));
+                    if let Some((inner, inner_type)) =
+                        self.member(self.strip_qualifiers(type_id), name)
+                    {
+                        return Some((bytes + inner, inner_type));
                     }
                 }
             }
@@ -141,7 +143,7 @@ impl Btf {
     }
 
     /// Returns a type without typedef, const, volatile, restrict and type tags.
-    fn plain(&self, mut id: usize) -> usize {
+    fn strip_qualifiers(&self, mut id: usize) -> usize {
         while let Some(it) = self.types.get(id).filter(|it| [8, 9, 10, 11, 18].contains(&it.kind()))
         {
             id = it.size_or_type as usize;

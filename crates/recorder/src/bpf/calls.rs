@@ -17,32 +17,32 @@ use crate::sys::{CallEntry, RESTARTS};
 use crate::table;
 
 /// Calls after which a path may refer to a different file than the recorder assumes.
-const SEPARATING: [libc::c_long; 5] =
+const REDIRECTING: [libc::c_long; 5] =
     [libc::SYS_chroot, libc::SYS_pivot_root, libc::SYS_mount, libc::SYS_umount2, libc::SYS_setns];
 
 impl Recorder {
     /// Processes a record.
-    pub fn record(&mut self, it: Record) {
-        if it.lost > 0 {
-            self.tree.stop(RecordError::Lost(it.lost));
+    pub fn process_record(&mut self, record: Record) {
+        if record.lost > 0 {
+            self.tree.stop(RecordError::Lost(record.lost));
         }
-        if !self.threads.contains_key(&it.thread) && it.kind != EXECS {
+        if !self.threads.contains_key(&record.thread) && record.kind != EXECS {
             return;
         }
-        self.event_time = Some(it.wall.0.saturating_sub(self.began_monotonic));
-        match it.kind {
-            BEGINS => self.handle_entry(it),
-            ENDS => self.handle_return(it),
+        self.event_time = Some(record.wall.0.saturating_sub(self.began_monotonic));
+        match record.kind {
+            BEGINS => self.handle_entry(record),
+            ENDS => self.handle_return(record),
             SPAWNS => {
-                let think = self.think(it.thread, it.think);
-                let [child, process, flags, ..] = it.args;
-                self.add_created_thread(it.thread, child as pid_t, flags, think);
+                let think = self.think(record.thread, record.think);
+                let [child, process, flags, ..] = record.args;
+                self.add_created_thread(record.thread, child as pid_t, flags, think);
                 if let Some(child) = self.threads.get_mut(&(child as pid_t)) {
                     child.process = process as pid_t;
                 }
             }
-            EXECS => self.handle_exec_event(&it),
-            EXITS => self.handle_end(it.thread, it.args[0] as i32),
+            EXECS => self.handle_exec_event(&record),
+            EXITS => self.handle_end(record.thread, record.args[0] as i32),
             _ => {}
         }
         self.event_time = None;
@@ -56,14 +56,14 @@ impl Recorder {
     }
 
     /// Processes the entry to a close or exec.
-    fn handle_entry(&mut self, it: Record) {
+    fn handle_entry(&mut self, record: Record) {
         if !self.running {
             return;
         }
         let (tid, entry) =
-            (it.thread, CallEntry { native: true, number: it.number, args: it.args });
-        if it.number == libc::SYS_close {
-            self.seen = Some(seen(it));
+            (record.thread, CallEntry { native: true, number: record.number, args: record.args });
+        if record.number == libc::SYS_close {
+            self.seen = Some(to_seen(record));
             let number = entry.args[0] as i32;
             let closed = self.take_descriptor(tid, number);
             let begin = self.seen.take().map_or(0, |it| it.wall.0);
@@ -72,10 +72,10 @@ impl Recorder {
             }
             return;
         }
-        let closes = it.captured.closing.clone();
-        let think = self.think(tid, it.think);
-        let (start, entry_sequence) = (self.now(), it.wall.0);
-        let mut seen = seen(it);
+        let closes = record.captured.closing.clone();
+        let think = self.think(tid, record.think);
+        let (start, entry_sequence) = (self.now(), record.wall.0);
+        let mut seen = to_seen(record);
         // The outcome is not known yet. This error implies nothing about the names.
         seen.result = -i64::from(libc::EINPROGRESS);
         self.seen = Some(seen);
@@ -90,17 +90,17 @@ impl Recorder {
         }
     }
 
-    fn handle_exec_event(&mut self, it: &Record) {
-        let (tid, former) = (it.thread, it.args[0] as pid_t);
+    fn handle_exec_event(&mut self, record: &Record) {
+        let (tid, former) = (record.thread, record.args[0] as pid_t);
         if !self.running && self.threads.contains_key(&tid) {
             self.running = true;
-            self.began_monotonic = it.wall.0;
+            self.began_monotonic = record.wall.0;
             self.event_time = Some(0);
-            self.think(tid, it.think);
+            self.think(tid, record.think);
             return;
         }
-        let of = |it: &mut crate::process::Thread| std::mem::take(&mut it.closes);
-        let closes = self.threads.get_mut(&former).map(of).unwrap_or_default();
+        let take_closes = |thread: &mut crate::process::Thread| std::mem::take(&mut thread.closes);
+        let closes = self.threads.get_mut(&former).map(take_closes).unwrap_or_default();
         let unknown = Cell::new(0);
         let stays = |number: i32| match closes.get(number as usize / 8) {
             Some(byte) => byte >> (number % 8) & 1 == 0,
@@ -116,12 +116,12 @@ impl Recorder {
         }
     }
 
-    fn handle_return(&mut self, it: Record) {
-        if !self.running || RESTARTS.contains(&it.result) {
+    fn handle_return(&mut self, record: Record) {
+        if !self.running || RESTARTS.contains(&record.result) {
             return;
         }
-        let (tid, number, result) = (it.thread, it.number, it.result);
-        if it.captured.unread > 0 && table::kind(number).is_some_and(is_vectored) {
+        let (tid, number, result) = (record.thread, record.number, record.result);
+        if record.captured.unread > 0 && table::kind(number).is_some_and(is_vectored) {
             self.note("vectored calls whose buffers could not be read", 1);
         }
         match number {
@@ -131,33 +131,33 @@ impl Recorder {
                     1,
                 );
             }
-            libc::SYS_unshare if result >= 0 => self.separate(tid, number, it.args[0]),
-            _ if SEPARATING.contains(&number) && result >= 0 => {
+            libc::SYS_unshare if result >= 0 => self.separate(tid, number, record.args[0]),
+            _ if REDIRECTING.contains(&number) && result >= 0 => {
                 self.note(
                     "changes of the root or of mounts, after which paths may refer to other files",
                     1,
                 );
             }
-            libc::SYS_execve | libc::SYS_execveat => self.complete_exec(tid, &it),
-            _ => self.complete_call(tid, it),
+            libc::SYS_execve | libc::SYS_execveat => self.complete_exec(tid, &record),
+            _ => self.complete_call(tid, record),
         }
     }
 
-    fn complete_exec(&mut self, tid: pid_t, it: &Record) {
+    fn complete_exec(&mut self, tid: pid_t, record: &Record) {
         let pending = self.threads.get_mut(&tid).and_then(|it| it.pending.take());
         let Some(Pending { call, start, think, .. }) = pending else { return };
-        let duration = it.wall.1.saturating_sub(it.wall.0).saturating_sub(it.delay);
-        let (thread, result) = (ThreadId(0), it.result);
+        let duration = record.wall.1.saturating_sub(record.wall.0).saturating_sub(record.delay);
+        let (thread, result) = (ThreadId(0), record.result);
         self.write(tid, Event { thread, think, start, duration, result, call });
     }
 
-    fn complete_call(&mut self, tid: pid_t, it: Record) {
-        let (number, end, result) = (it.number, it.wall.1, it.result);
-        if !table::is_wanted(number, &it.args) {
+    fn complete_call(&mut self, tid: pid_t, record: Record) {
+        let (number, end, result) = (record.number, record.wall.1, record.result);
+        if !table::is_wanted(number, &record.args) {
             return;
         }
-        let mut seen = seen(it);
-        let makes = match table::kind(number) {
+        let mut seen = to_seen(record);
+        let made_mode = match table::kind(number) {
             Some(CallKind::Mkdir) => Some(libc::S_IFDIR | 0o755),
             Some(CallKind::Symlink) => Some(libc::S_IFLNK | 0o777),
             Some(CallKind::Mknod) => {
@@ -166,12 +166,12 @@ impl Recorder {
             }
             _ => None,
         };
-        if let (Some(mode), Some(names), true) = (makes, &mut self.names, result >= 0) {
-            seen.made = Some(Info { key: names.fresh(), mode, links: 1, ..Info::default() });
+        if let (Some(mode), Some(names), true) = (made_mode, &mut self.names, result >= 0) {
+            seen.made = Some(Info { key: names.fresh_key(), mode, links: 1, ..Info::default() });
         }
         self.walked.clear();
         // None if the call is not in the trace.
-        if let Some(seen) = self.call_inside(tid, seen) {
+        if let Some(seen) = self.record_complete_call(tid, seen) {
             if result >= 0 {
                 self.apply_call(tid, &seen, end);
             }
@@ -280,10 +280,10 @@ fn object(walked: &Walked) -> Option<Key> {
 }
 
 /// Converts the record of a call.
-fn seen(it: Record) -> Box<Seen> {
+fn to_seen(record: Record) -> Box<Seen> {
     let mut more = [0; 4];
-    let text = it.captured.text(it.args[0]).map_or(0, <[u8]>::len) as u64;
-    match it.number {
+    let text = record.captured.text(record.args[0]).map_or(0, <[u8]>::len) as u64;
+    match record.number {
         libc::SYS_symlink | libc::SYS_symlinkat => more[0] = text,
         libc::SYS_readv
         | libc::SYS_preadv
@@ -291,23 +291,24 @@ fn seen(it: Record) -> Box<Seen> {
         | libc::SYS_writev
         | libc::SYS_pwritev
         | libc::SYS_pwritev2 => {
-            let lengths = it.captured.memory(it.args[1]).chunks_exact(16);
-            let of = |it: &[u8]| it[8..].first_chunk().copied().map_or(0, u64::from_ne_bytes);
-            let sum = lengths.map(of).fold(0, u64::saturating_add);
-            (more[0], more[1]) = (sum.max(it.result.max(0) as u64), it.args[2].min(1024));
+            let buffers = record.captured.memory(record.args[1]).chunks_exact(16);
+            let length =
+                |buffer: &[u8]| buffer[8..].first_chunk().copied().map_or(0, u64::from_ne_bytes);
+            let sum = buffers.map(length).fold(0, u64::saturating_add);
+            (more[0], more[1]) = (sum.max(record.result.max(0) as u64), record.args[2].min(1024));
         }
         _ => {}
     }
     Box::new(Seen {
-        sequence: it.wall,
-        wall: it.wall,
-        delay: it.delay,
-        cpu: (it.think, it.think),
-        number: it.number,
-        args: it.args,
-        result: it.result,
+        sequence: record.wall,
+        wall: record.wall,
+        delay: record.delay,
+        cpu: (record.think, record.think),
+        number: record.number,
+        args: record.args,
+        result: record.result,
         more,
-        captured: Some(it.captured),
+        captured: Some(record.captured),
         ..Seen::default()
     })
 }

@@ -22,7 +22,7 @@ use crate::tree::Tree;
 pub const WAIT: Duration = Duration::from_millis(20);
 
 /// Returns the wait status of a child if it has ended.
-fn ended(pid: pid_t) -> Option<c_int> {
+fn exit_status(pid: pid_t) -> Option<c_int> {
     let mut status = 0;
     // SAFETY: `status` outlives the call.
     let done = unsafe { libc::waitpid(pid, &raw mut status, libc::WNOHANG) };
@@ -39,7 +39,7 @@ fn ended(pid: pid_t) -> Option<c_int> {
 ///
 /// # Errors
 /// The command did not run, or its first thread cannot be recorded.
-pub fn command(
+pub fn record_command(
     mut recorder: Recorder,
     mut session: Session,
     mut started: Started,
@@ -51,15 +51,15 @@ pub fn command(
     }
     let table = recorder.table(BTreeMap::new());
     recorder.add(main, main, table, Rc::default());
-    let here = std::env::current_dir().ok();
-    recorder.set_directory(main, here.as_deref());
+    let working_directory = std::env::current_dir().ok();
+    recorder.set_directory(main, working_directory.as_deref());
     recorder.begin_descriptors(main);
     session.follow(main).map_err(RecordError::Bpf)?;
     started.open()?;
     let mut status = None;
     // Once the trace has ended, only wait for the command.
     while status.is_none() || recorder.tree.is_recording() {
-        match launch::received() {
+        match launch::take_signal() {
             // Processes that the command left behind are no longer recorded.
             Some(_) if status.is_some() => break,
             // The terminal also sends Ctrl-C to the command.
@@ -76,7 +76,7 @@ pub fn command(
             session.end();
             std::thread::sleep(WAIT);
         }
-        status = status.or_else(|| ended(main));
+        status = status.or_else(|| exit_status(main));
         if status.is_some() && recorder.threads.is_empty() && !any {
             break;
         }
@@ -120,15 +120,15 @@ impl Recorder {
             self.tree.stop(error);
             None
         });
-        next.inspect(|bytes| self.records(bytes)).is_some()
+        next.inspect(|bytes| self.process_records(bytes)).is_some()
     }
 
-    fn records(&mut self, mut bytes: &[u8]) {
+    fn process_records(&mut self, mut bytes: &[u8]) {
         while let Some((length, rest)) = bytes.split_first_chunk() {
             let length = u32::from_ne_bytes(*length) as usize;
             let Some((record, rest)) = rest.split_at_checked(length) else { return };
             match Record::read(record) {
-                Some(record) => self.record(record),
+                Some(record) => self.process_record(record),
                 None => self.note("records that could not be read", 1),
             }
             bytes = rest;
@@ -142,9 +142,9 @@ impl Recorder {
         if lost > 0 {
             self.tree.stop(RecordError::Lost(lost));
         }
-        let foreign = session.foreign();
-        if foreign > 0 {
-            self.note("calls by 32-bit programs, not recorded", foreign);
+        let count = session.count_32_bit_calls();
+        if count > 0 {
+            self.note("calls by 32-bit programs, not recorded", count);
         }
         let notes = std::mem::take(&mut self.notes);
         let wall = crate::clock::monotonic().saturating_sub(self.began_monotonic);

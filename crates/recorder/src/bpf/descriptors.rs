@@ -42,20 +42,21 @@ impl Recorder {
         };
         let mut names = self.names.take()?;
         if let Some(file) = file {
-            names.is_in_kernel(key, file.key);
+            names.set_kernel_inode(key, file.key);
         }
         let node = self.introduce(&mut names, key);
         self.names = Some(names);
         let (node, id) = (node?, self.next_file());
         let (flags, offset) = match file {
-            Some(file) => (file.flags, self.before_the_call(file.position)),
+            Some(file) => (file.flags, self.position_before_call(file.position)),
             None => flags_and_offset(tid, number),
         };
         self.event(tid, Call::Inherit { file: id, node, flags, offset }, 0);
         Some(Descriptor::File(Rc::new(Open { file: id, node, key })))
     }
 
-    /// Finds the present object of a descriptor. If the record has its file, the object must be that file.
+    /// Finds the present object of a descriptor. If the record contains the descriptor's file, the object must be that
+    /// file.
     fn look_up_in_proc(
         &mut self,
         tid: pid_t,
@@ -91,7 +92,7 @@ impl Recorder {
     }
 
     /// Returns the position that a file had before the call that is being recorded.
-    fn before_the_call(&self, position: u64) -> u64 {
+    fn position_before_call(&self, position: u64) -> u64 {
         let Some(seen) = &self.seen else { return position };
         let moves = [libc::SYS_read, libc::SYS_write, libc::SYS_readv, libc::SYS_writev];
         let by = if moves.contains(&seen.number) { seen.result.max(0) as u64 } else { 0 };

@@ -50,7 +50,7 @@ pub mod record {
     pub const SHAPE: i16 = 48;
     /// The six arguments.
     pub const ARGS: i16 = 56;
-    /// The result, as a seventh argument ([`OF_RESULT`](super::OF_RESULT)).
+    /// The result, as a seventh argument ([`RESULT_INDEX`](super::RESULT_INDEX)).
     pub const RESULT: i16 = 104;
     /// Time within the call for which the thread waited for a processor.
     pub const DELAY: i16 = 112;
@@ -124,7 +124,7 @@ pub const MAX_VECTOR: i32 = 512;
 pub const MAX_BITS: i32 = 512;
 
 /// The index of an argument that denotes the result.
-pub const OF_RESULT: u16 = 6;
+pub const RESULT_INDEX: u16 = 6;
 
 /// The kind of a part: the low four bits of a slot. The next three bits are the index of the argument, the
 /// others a length in words of 8 bytes.
@@ -195,7 +195,7 @@ pub const fn file(arg: u16) -> u64 {
 }
 
 /// The slot of the file that the call opened.
-pub const OPENED: u64 = file(OF_RESULT);
+pub const OPENED: u64 = file(RESULT_INDEX);
 
 /// The slot of the list of buffers of a vectored call.
 pub const VECTOR: u64 = slot(Part::Vector, 1, 0);

@@ -25,7 +25,7 @@ mod shapes;
 mod stop;
 mod walk;
 
-pub use command::command;
+pub use command::record_command;
 pub use process::{Bounds, attach, directory_of};
 pub use read::read_names;
 pub use session::Session;

@@ -111,7 +111,7 @@ pub fn info(it: &std::fs::Metadata) -> Info {
 }
 
 /// Returns the present time of the clock from which the kernel sets the times of files.
-pub(super) fn present() -> (i64, i64) {
+pub(super) fn current_time() -> (i64, i64) {
     let now = rustix::time::clock_gettime(rustix::time::ClockId::RealtimeCoarse);
     (now.tv_sec, now.tv_nsec)
 }
@@ -137,22 +137,22 @@ impl Names {
             own,
             start: (i64::MAX, 0),
             count: 0,
-            read: present(),
+            read: current_time(),
         };
-        names.objects.insert(root.key, object(root, root.key, [].into(), None));
+        names.objects.insert(root.key, new_object(root, root.key, [].into(), None));
         Ok(names)
     }
 
     /// Begins the recording: objects created from now on are not in the initial tree.
     pub fn begin(&mut self) {
-        self.start = present();
+        self.start = current_time();
     }
 
     /// Waits until the creation times of new objects differ from the time of the start; they have the resolution of the
     /// kernel's tick. Gives up after 100 ms, in case the clock was set back.
     pub fn wait_for_tick(&self) {
         let begin = Instant::now();
-        while present() <= self.start && begin.elapsed() < Duration::from_millis(100) {
+        while current_time() <= self.start && begin.elapsed() < Duration::from_millis(100) {
             std::thread::sleep(Duration::from_millis(1));
         }
     }
@@ -223,7 +223,7 @@ impl Names {
     }
 
     /// Returns the directories whose entries are all known.
-    pub(super) fn complete(&self) -> Vec<Key> {
+    pub(super) fn complete_directories(&self) -> Vec<Key> {
         let complete = |it: &Object| it.entries.as_ref().is_some_and(|it| it.complete);
         self.objects.iter().filter(|(_, it)| complete(it)).map(|(key, _)| *key).collect()
     }
@@ -254,7 +254,7 @@ impl Names {
         // A directory that appears below itself is a bind mount of a directory above.
         let mounted = self.is_directory(info.key) && self.is_below(dir, info.key);
         match self.objects.entry(info.key) {
-            Entry::Vacant(it) => _ = it.insert(object(info, dir, shared.clone(), target)),
+            Entry::Vacant(it) => _ = it.insert(new_object(info, dir, shared.clone(), target)),
             Entry::Occupied(_) if mounted => {}
             Entry::Occupied(mut it) => it.get_mut().update(info, dir, shared.clone(), target),
         }
@@ -264,7 +264,7 @@ impl Names {
 
     /// Adds an object that no longer has a name, under its last name.
     pub fn add_unnamed(&mut self, dir: Key, name: &[u8], info: Info) -> Key {
-        self.objects.entry(info.key).or_insert_with(|| object(info, dir, name.into(), None));
+        self.objects.entry(info.key).or_insert_with(|| new_object(info, dir, name.into(), None));
         info.key
     }
 
@@ -287,14 +287,14 @@ impl Names {
     ) {
         let info = Info { key, mode, links: 1, ..Info::default() };
         let name: Rc<[u8]> = name.into();
-        let mut it = object(info, dir, name.clone(), target.map(Into::into));
+        let mut it = new_object(info, dir, name.clone(), target.map(Into::into));
         it.entries.iter_mut().for_each(|it| it.complete = true);
         self.objects.insert(key, it);
         self.put(dir, name, key, end);
     }
 
     /// Returns the key of a new object.
-    pub fn fresh(&mut self) -> Key {
+    pub fn fresh_key(&mut self) -> Key {
         self.made += 1;
         (MADE, self.made)
     }
@@ -361,7 +361,7 @@ impl Names {
     }
 
     /// Records that an object is an inode in the kernel. Returns false if it was known as a different inode.
-    pub fn is_in_kernel(&mut self, key: Key, kernel: Key) -> bool {
+    pub fn set_kernel_inode(&mut self, key: Key, kernel: Key) -> bool {
         let before = self.in_kernel.insert(key, kernel);
         let other = self.of_kernel.insert(kernel, key).filter(|it| *it != key);
         if other.is_some_and(|it| self.objects.contains_key(&it) && self.differs(key, it, kernel)) {
@@ -374,7 +374,7 @@ impl Names {
     pub fn opened(&mut self, key: Key, kernel: Key) -> (Key, bool) {
         match self.of_kernel.get(&kernel).copied() {
             Some(other) if other != key && !self.differs(key, other, kernel) => (other, true),
-            _ => (key, self.is_in_kernel(key, kernel)),
+            _ => (key, self.set_kernel_inode(key, kernel)),
         }
     }
 
@@ -391,7 +391,7 @@ impl Object {
     /// Updates an object that was found under a new name.
     fn update(&mut self, info: Info, parent: Key, name: Rc<[u8]>, target: Option<Box<[u8]>>) {
         if !has_type(&self.info, info.mode & libc::S_IFMT) {
-            *self = object(info, parent, name, target);
+            *self = new_object(info, parent, name, target);
             return;
         }
         // A file with several names keeps the attributes that were read with its first name.
@@ -403,7 +403,7 @@ impl Object {
     }
 }
 
-fn object(info: Info, parent: Key, name: Rc<[u8]>, target: Option<Box<[u8]>>) -> Object {
+fn new_object(info: Info, parent: Key, name: Rc<[u8]>, target: Option<Box<[u8]>>) -> Object {
     let entries = has_type(&info, libc::S_IFDIR).then(Box::default);
     Object { info, parent, name, target, entries }
 }

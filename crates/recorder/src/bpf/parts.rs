@@ -3,7 +3,7 @@
 use libc::c_long;
 use rustix::fs::{FileType, RawMode};
 
-use super::layout::{HEADER, OF_RESULT, Part, UNREAD, file, record};
+use super::layout::{HEADER, Part, RESULT_INDEX, UNREAD, file, record};
 use crate::inode::{Info, Key};
 
 /// The open file of a descriptor, read from the kernel. (The device is that of the superblock; stat(2) may return a
@@ -97,7 +97,7 @@ impl Captured {
 
     /// Returns the open file of a descriptor.
     pub fn file(&self, number: i32) -> Option<&File> {
-        self.files.iter().find(|(of, _)| *of == number).map(|(_, file)| file)
+        self.files.iter().find(|(descriptor, _)| *descriptor == number).map(|(_, file)| file)
     }
 }
 
@@ -170,7 +170,8 @@ impl Record {
 
     fn add(&mut self, slot: u32, part: &[u8]) {
         let arg = (slot >> 4 & 7) as u16;
-        let value = if arg == OF_RESULT { self.result as u64 } else { self.args[arg as usize % 6] };
+        let value =
+            if arg == RESULT_INDEX { self.result as u64 } else { self.args[arg as usize % 6] };
         match slot & 15 {
             kind if kind == Part::File as u32 => {
                 self.captured.files.extend(File::read(part).map(|file| (value as i32, file)));

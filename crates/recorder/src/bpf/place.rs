@@ -95,10 +95,10 @@ impl Recorder {
             let name = it.name.as_deref().filter(|_| !unnamed);
             let known = name.and_then(|name| names.known(it.dir, name, u64::MAX));
             let known = known.filter(|key| names.of_kernel(file.key) == Some(*key));
-            let key = known.unwrap_or_else(|| names.fresh());
+            let key = known.unwrap_or_else(|| names.fresh_key());
             seen.made = Some(file.info(key));
             if !unnamed {
-                names.is_in_kernel(key, file.key);
+                names.set_kernel_inode(key, file.key);
                 it.key = None;
             }
             return Ok(());
@@ -141,8 +141,8 @@ impl Recorder {
         let walked = components(text).iter().filter(|it| **it != b".").count();
         (at.base, at.walked) = (base, saturated(walked));
         (at.beyond, at.links) = (it.beyond, it.links);
-        let of = if it.name.is_some() { it.key } else { Some(it.dir) };
-        Ok(Place { at, stat: of.and_then(|key| names.info(key)).map(|it| it.stat()) })
+        let object = if it.name.is_some() { it.key } else { Some(it.dir) };
+        Ok(Place { at, stat: object.and_then(|key| names.info(key)).map(|it| it.stat()) })
     }
 
     /// Returns the node of an object. First adds its ancestors to the trace, and the entries of those ancestors that

@@ -49,10 +49,10 @@ pub fn directory_of(pid: pid_t) -> Result<PathBuf, RecordError> {
 pub fn attach(
     mut recorder: Recorder,
     mut session: Session,
-    of: Bounds,
+    bounds: Bounds,
     begins: impl FnOnce(),
 ) -> Result<(Option<u32>, Tree, End, u64), RecordError> {
-    let pid = of.pid;
+    let pid = bounds.pid;
     // Most changes since the names were read are read here, so that the process is stopped only briefly.
     recorder.refresh_names()?;
     let stopped = Stopped::new(pid);
@@ -65,7 +65,7 @@ pub fn attach(
     drop(stopped);
     begun?;
     begins();
-    let until = of.max_duration.map(|it| Instant::now() + it);
+    let until = bounds.max_duration.map(|it| Instant::now() + it);
     let mut status = None;
     loop {
         let any = recorder.take_records(&mut session, WAIT);
@@ -75,7 +75,7 @@ pub fn attach(
         }
         let expired = until.is_some_and(|it| Instant::now() >= it);
         let lost = !recorder.tree.is_recording();
-        if expired || lost || launch::received().is_some() {
+        if expired || lost || launch::take_signal().is_some() {
             break;
         }
     }

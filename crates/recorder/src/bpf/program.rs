@@ -59,13 +59,13 @@ pub(super) struct Window {
 }
 
 impl Window {
-    fn new(btf: &Btf, index: i16, of: &str, fields: &[&str]) -> io::Result<Window> {
+    fn new(btf: &Btf, index: i16, structure: &str, fields: &[&str]) -> io::Result<Window> {
         let offsets: Vec<i32> =
-            fields.iter().map(|it| btf.offset(of, it)).collect::<io::Result<_>>()?;
+            fields.iter().map(|it| btf.offset(structure, it)).collect::<io::Result<_>>()?;
         let from = offsets.iter().copied().min().unwrap_or(0);
         let length = offsets.iter().copied().max().unwrap_or(0) + 8 - from;
         if length > i32::from(WINDOW) {
-            let text = format!("struct {of} of this kernel is too large");
+            let text = format!("struct {structure} of this kernel is too large");
             return Err(io::Error::new(io::ErrorKind::Unsupported, text));
         }
         Ok(Window { from, length, at: WINDOWS + index * WINDOW, fields: offsets })
@@ -189,7 +189,7 @@ impl Programs<'_> {
         asm.bind_label(good);
     }
 
-    /// R1 = the CPU time at the time in `now` of the thread whose state `thread` points to.
+    /// R1 = the CPU time, at the time in `now`, of the thread whose state `thread` points to.
     pub(super) fn used(asm: &mut Asm, thread: Reg, now: Reg) {
         let later = asm.label();
         asm.mov(R1, now).load(DoubleWord, R2, thread, state::SINCE);

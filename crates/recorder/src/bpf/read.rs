@@ -7,7 +7,7 @@ use std::path::{Component, Path, PathBuf};
 use std::rc::Rc;
 use std::{ffi::OsStr, io};
 
-use super::names::{Names, info, present};
+use super::names::{Names, current_time, info};
 use crate::error::RecordError;
 use crate::inode::{Info, Key};
 
@@ -49,11 +49,11 @@ impl Names {
 
     /// True for an object that was created since the start of the recording.
     fn is_new(&self, it: &std::fs::Metadata) -> bool {
-        let of = |time: std::time::SystemTime| {
+        let since_epoch = |time: std::time::SystemTime| {
             let since = time.duration_since(std::time::UNIX_EPOCH).ok()?;
             Some((since.as_secs() as i64, i64::from(since.subsec_nanos())))
         };
-        it.created().ok().and_then(of).is_some_and(|made| made > self.start)
+        it.created().ok().and_then(since_epoch).is_some_and(|made| made > self.start)
     }
 
     /// Reads the names below a directory, without crossing into other file systems.
@@ -86,14 +86,14 @@ impl Names {
         Err(RecordError::Tree { path: path.into(), error: io::Error::other(text) })
     }
 
-    /// Reads again the directories that changed since they were last read, and everything below new directories in
-    /// them.
+    /// Rereads the directories that have changed since they were last read, and reads everything below new directories
+    /// in them.
     ///
     /// # Errors
     /// There are too many names.
     pub fn refresh(&mut self) -> Result<(), RecordError> {
-        let since = std::mem::replace(&mut self.read, present());
-        for key in self.complete() {
+        let since = std::mem::replace(&mut self.read, current_time());
+        for key in self.complete_directories() {
             let path = self.path(key);
             let present = std::fs::symlink_metadata(&path).ok();
             let Some(it) = present.filter(|it| (it.dev(), it.ino()) == key) else {

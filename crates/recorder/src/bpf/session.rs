@@ -157,7 +157,7 @@ impl Session {
     }
 
     /// Returns the number of system calls made by 32-bit programs.
-    pub fn foreign(&self) -> u64 {
+    pub fn count_32_bit_calls(&self) -> u64 {
         self.counters.get(FOREIGN).unwrap_or(0)
     }
 }

@@ -157,8 +157,9 @@ mod tests {
     /// Waits until a process is in a state of proc_pid_stat(5).
     fn wait_for(pid: pid_t, state: &str) {
         let until = Instant::now() + Duration::from_secs(10);
-        let is = || std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap().contains(state);
-        while !is() {
+        let is_in_state =
+            || std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap().contains(state);
+        while !is_in_state() {
             assert!(Instant::now() < until, "{state}");
             std::thread::sleep(WAIT);
         }

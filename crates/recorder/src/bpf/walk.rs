@@ -1,4 +1,4 @@
-//! Resolves paths of calls recorded with BPF component by component, by means of the known names.
+//! Resolves paths of calls recorded with BPF component by component, using the known names.
 
 use std::path::Path;
 
@@ -77,7 +77,7 @@ pub fn components(text: &[u8]) -> Vec<&[u8]> {
     text.split(|byte| *byte == b'/').filter(|it| !it.is_empty()).collect()
 }
 
-/// Returns a number, or the maximum.
+/// Converts a number to u8, or to the maximum if it is larger.
 pub fn saturated(number: usize) -> u8 {
     u8::try_from(number).unwrap_or(u8::MAX)
 }
@@ -121,12 +121,12 @@ impl Walk<'_> {
                     at = self.names.parent_and_name(at).map_or(at, |it| it.0);
                     continue;
                 }
-                _ if last => self.inside(at)?,
+                _ if last => self.check_inside(at)?,
                 _ => {}
             }
             let named = |key| Walked { dir: at, name: Some(name.to_vec()), key, beyond, links };
             let Some(key) = self.entry(at, name, last) else {
-                return self.inside(at).map(|()| named(None));
+                return self.check_inside(at).map(|()| named(None));
             };
             if let Some(target) = self.names.target(key).filter(|_| !last || follow) {
                 if links >= LINKS {
@@ -147,11 +147,11 @@ impl Walk<'_> {
                 return self.device(key).map_or(Ok(named(Some(key))), Err);
             }
             if !self.names.is_directory(key) {
-                return self.inside(at).map(|()| named(Some(key)));
+                return self.check_inside(at).map(|()| named(Some(key)));
             }
             at = key;
         }
-        self.inside(at)?;
+        self.check_inside(at)?;
         Ok(Walked { dir: at, name: None, key: None, beyond: 0, links })
     }
 
@@ -178,7 +178,7 @@ impl Walk<'_> {
     }
 
     /// Checks that the directory in which a path ends is not on a file system of the kernel, such as procfs.
-    fn inside(&mut self, dir: Key) -> Result<(), Outside> {
+    fn check_inside(&mut self, dir: Key) -> Result<(), Outside> {
         match self.name_outcome.is_some() && self.is_kernel_file_system(dir) {
             true => Err(Outside(Object::Kernel, dir.1)),
             false => Ok(()),
@@ -228,7 +228,7 @@ impl Walk<'_> {
         }
         // The name existed during the call and has been removed since.
         self.recorder.note("names that were removed before their attributes could be read", 1);
-        let key = self.names.fresh();
+        let key = self.names.fresh_key();
         let info = Info { key, mode, links: 1, ..Info::default() };
         Some(self.names.add(dir, name, info, Path::new("")))
     }

@@ -94,7 +94,7 @@ impl ImportState {
         let length = parsed.number(1)? as u64;
         let target = self.target(parsed, thread, None)?;
         if let Target::At(At { node: Some(node), .. }) = target {
-            self.changed(node);
+            self.mark_size_changed(node);
         }
         Ok(Call::Truncate { target, length })
     }
@@ -109,7 +109,7 @@ impl ImportState {
     pub fn readlink(&mut self, parsed: &ParsedCall<'_>, thread: &Thread) -> Result<Call, Fault> {
         let at = by_path(self.target(parsed, thread, Some(Kind::Symlink))?)?;
         if let (Some(node), 0..) = (at.node, parsed.result) {
-            self.shown(node, Some(Kind::Symlink), None, Some(parsed.result as u64));
+            self.set_shown_attributes(node, Some(Kind::Symlink), None, Some(parsed.result as u64));
         }
         Ok(Call::Readlink { at, length: parsed.number(index_after_target(parsed) + 1)? as u64 })
     }
@@ -194,7 +194,7 @@ impl ImportState {
             number(text)
         };
         let kind = self.shown_kind(parsed);
-        self.shown(
+        self.set_shown_attributes(
             node,
             kind,
             value("mode").map(|it| it as u32 & 0o7777),

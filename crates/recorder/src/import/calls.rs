@@ -1,4 +1,5 @@
-//! Converts a call of an imported text to events of a trace: calls on processes and descriptors here, others by group.
+//! Converts a call of an imported text to events of a trace: calls on processes and descriptors are converted here,
+//! other calls in the module of their group.
 
 use std::rc::Rc;
 
@@ -18,13 +19,13 @@ impl ImportState {
         if let Some(known) = self.process_call(parsed, &thread)? {
             return Ok(known);
         }
-        let Some(of) = super::parsed_call::kind(parsed.name) else { return Ok(false) };
+        let Some(kind) = super::parsed_call::kind(parsed.name) else { return Ok(false) };
         // Anonymous mappings are ignored.
-        if of == CallKind::Map && parsed.number(3)? as i32 & libc::MAP_ANONYMOUS != 0 {
+        if kind == CallKind::Map && parsed.number(3)? as i32 & libc::MAP_ANONYMOUS != 0 {
             return Ok(true);
         }
-        let call = readable(self.file_call(of, parsed, &thread))?;
-        let call = call.unwrap_or_else(|it| outside(of, &it));
+        let call = readable(self.file_call(kind, parsed, &thread))?;
+        let call = call.unwrap_or_else(|it| outside(kind, &it));
         let plain = matches!(call, Call::Open { .. } | Call::Map { .. });
         let result = if plain && parsed.result >= 0 { 0 } else { parsed.result };
         self.event(thread.id, parsed.start, parsed.duration, result, call);
@@ -64,12 +65,12 @@ impl ImportState {
 
     fn file_call(
         &mut self,
-        of: CallKind,
+        kind: CallKind,
         parsed: &ParsedCall<'_>,
         thread: &Thread,
     ) -> Result<Call, Fault> {
         use CallKind as K;
-        match of {
+        match kind {
             K::Open => self.open_call(parsed, thread),
             K::Mkdir => self.mkdir(parsed, thread),
             K::Mknod => self.mknod(parsed, thread),

@@ -55,7 +55,7 @@ impl ImportState {
         let Extent { offset, length: (length, buffers), .. } = extent(parsed, &open)?;
         if !parsed.fails() {
             // Later stats and reads do not show the initial size.
-            self.changed(open.node);
+            self.mark_size_changed(open.node);
         }
         let class = Compressibility::Unknown;
         Ok(Call::Write { file: open.file, offset, length, buffers, class })
@@ -96,7 +96,7 @@ impl ImportState {
             return Err(Outside(it.0).into());
         }
         if let Ok(open) = &to {
-            self.changed(open.node);
+            self.mark_size_changed(open.node);
         }
         let (from, to) = (from.ok().map(|it| it.file), to.ok().map(|it| it.file));
         let length = parsed.number(length_at)? as u64;
@@ -106,7 +106,7 @@ impl ImportState {
     /// Imports fallocate(2).
     pub fn fallocate(&mut self, parsed: &ParsedCall<'_>, thread: &Thread) -> Result<Call, Fault> {
         let open = self.file(parsed, thread, 0)?;
-        self.changed(open.node);
+        self.mark_size_changed(open.node);
         let number = |at| parsed.number(at);
         let (mode, offset) = (number(1)? as u32, number(2)? as u64);
         Ok(Call::Fallocate { file: open.file, mode, offset, length: number(3)? as u64 })
@@ -129,7 +129,7 @@ impl ImportState {
     /// Imports getdents64(2), getdents(2).
     pub fn readdir(&mut self, parsed: &ParsedCall<'_>, thread: &Thread) -> Result<Call, Fault> {
         let open = self.file(parsed, thread, 0)?;
-        self.shown(open.node, Some(Kind::Directory), None, None);
+        self.set_shown_attributes(open.node, Some(Kind::Directory), None, None);
         Ok(Call::Readdir { file: open.file, length: parsed.number(2)? as u64 })
     }
 

@@ -31,7 +31,7 @@ pub fn read(
     })?;
     // fio lays out its files before it starts.
     let Log { state, ends, .. } = log;
-    ends.into_iter().for_each(|(name, end)| state.at_least(name.as_bytes(), end));
+    ends.into_iter().for_each(|(name, end)| state.set_minimum_size(name.as_bytes(), end));
     Ok(())
 }
 

@@ -53,7 +53,7 @@ pub struct Imported {
     pub lines: u64,
     /// The number of lines that were not understood.
     pub unknown: u64,
-    /// The first of these: line number and problem.
+    /// The first lines that were not understood: line number and problem.
     pub first: Vec<(u64, String)>,
     /// Things that the trace lacks, with counts.
     pub notes: std::collections::BTreeMap<String, u64>,

@@ -64,7 +64,7 @@ impl ImportState {
         let mut file = None;
         if let Some(node) = node {
             if has(libc::O_TRUNC) {
-                self.changed(node);
+                self.mark_size_changed(node);
             }
             let open = self.open(node, full_path);
             file = Some(open.file);

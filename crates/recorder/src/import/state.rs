@@ -186,7 +186,7 @@ impl ImportState {
     /// Adds a thread.
     pub fn spawn(
         &mut self,
-        of: Option<Thread>,
+        parent: Option<Thread>,
         number: i64,
         process: bool,
         shares: bool,
@@ -194,19 +194,19 @@ impl ImportState {
         let id = ThreadId(self.next_thread);
         self.next_thread += 1;
         let tree = self.tree.clone();
-        let it = match &of {
+        let it = match &parent {
             None => Thread { id, descriptors: Rc::default(), cwd: Rc::new(RefCell::new(tree)) },
-            Some(of) if shares => Thread { id, ..of.clone() },
-            Some(of) => Thread {
+            Some(parent) if shares => Thread { id, ..parent.clone() },
+            Some(parent) => Thread {
                 id,
-                descriptors: Rc::new(RefCell::new(of.descriptors.borrow().clone())),
-                cwd: Rc::new(RefCell::new(of.cwd.borrow().clone())),
+                descriptors: Rc::new(RefCell::new(parent.descriptors.borrow().clone())),
+                cwd: Rc::new(RefCell::new(parent.cwd.borrow().clone())),
             },
         };
         self.threads.insert(number, it.clone());
-        if let Some(of) = of {
+        if let Some(parent) = parent {
             let start = self.events.last().map_or(0, |it| it.returned());
-            self.event(of.id, start, 0, 0, Call::Spawn { child: id, process });
+            self.event(parent.id, start, 0, 0, Call::Spawn { child: id, process });
         }
         it
     }
@@ -386,7 +386,13 @@ impl ImportState {
     }
 
     /// Takes over the type, mode and size of a node that a stat showed.
-    pub fn shown(&mut self, id: NodeId, kind: Option<Kind>, mode: Option<u32>, size: Option<u64>) {
+    pub fn set_shown_attributes(
+        &mut self,
+        id: NodeId,
+        kind: Option<Kind>,
+        mode: Option<u32>,
+        size: Option<u64>,
+    ) {
         let node = &mut self.nodes[id.0 as usize];
         if let (Some(kind), true) = (kind, node.guessed) {
             (node.kind, node.guessed) = (kind, false);
@@ -406,7 +412,7 @@ impl ImportState {
     }
 
     /// Sets the minimum size of an initial file.
-    pub fn at_least(&mut self, path: &[u8], size: u64) {
+    pub fn set_minimum_size(&mut self, path: &[u8], size: u64) {
         let tree = self.tree.clone();
         let path = self.absolute(&tree, path);
         if let Ok(At { node: Some(node), .. }) = self.place(&path, false, Kind::File, false) {
@@ -416,7 +422,7 @@ impl ImportState {
     }
 
     /// Marks the size of a node as changed: later stats and reads do not show the initial one.
-    pub fn changed(&mut self, id: NodeId) {
+    pub fn mark_size_changed(&mut self, id: NodeId) {
         self.nodes[id.0 as usize].size_known = true;
     }
 

@@ -54,7 +54,7 @@ fn time(text: &str) -> Option<(u64, bool)> {
     text.contains('.').then(|| nanoseconds(text)).flatten().map(|it| (it, !absolute))
 }
 
-fn line(text: &str) -> Line<'_> {
+fn split_line(text: &str) -> Line<'_> {
     let mut it = Line { thread: 0, time: None, rest: text.trim_start() };
     if let Some((pid, rest)) = it.rest.strip_prefix("[pid").and_then(|it| it.split_once(']')) {
         if let Ok(pid) = pid.trim().parse() {
@@ -77,7 +77,7 @@ fn line(text: &str) -> Line<'_> {
 
 /// Splits the arguments of a call up to its closing parenthesis, and the rest of the line; None without the
 /// parenthesis.
-fn arguments(text: &str) -> Option<(Vec<&str>, &str)> {
+fn split_arguments(text: &str) -> Option<(Vec<&str>, &str)> {
     let bytes = text.as_bytes();
     let (mut depth, mut quoted, mut shown) = (0u32, false, false);
     let (mut args, mut begin) = (Vec::new(), 0);
@@ -116,13 +116,13 @@ fn arguments(text: &str) -> Option<(Vec<&str>, &str)> {
 }
 
 /// Parses the result and the duration of a call; None for a call without a result (`= ?`).
-fn result(text: &str) -> Result<Option<(i64, u64)>, String> {
+fn parse_result(text: &str) -> Result<Option<(i64, u64)>, String> {
     let text = text.trim();
     let parse_error = || format!("'{text}' is not a result");
-    let text_of = text.strip_prefix('=').ok_or_else(parse_error)?.trim();
+    let value_text = text.strip_prefix('=').ok_or_else(parse_error)?.trim();
     let duration =
-        text_of.rsplit_once('<').and_then(|(_, it)| it.strip_suffix('>')).and_then(nanoseconds);
-    let mut words = text_of.split(' ');
+        value_text.rsplit_once('<').and_then(|(_, it)| it.strip_suffix('>')).and_then(nanoseconds);
+    let mut words = value_text.split(' ');
     let first = words.next().unwrap_or_default();
     if first == "?" {
         return Ok(None);
@@ -155,8 +155,8 @@ pub fn read(
         if text.trim().is_empty() || text.starts_with("strace: ") {
             return Ok(());
         }
-        let mut it = line(text);
-        it.thread = threads.of(it.thread, &mut unfinished, state);
+        let mut it = split_line(text);
+        it.thread = threads.thread_of_line(it.thread, &mut unfinished, state);
         match it.time {
             Some((time, true)) => now = now.saturating_add(time),
             Some((time, false)) => now = time.saturating_sub(*first.get_or_insert(time)),
@@ -204,7 +204,7 @@ struct Threads {
 
 impl Threads {
     /// Returns the thread of a line. A new thread was created by a call that has not returned yet.
-    fn of(
+    fn thread_of_line(
         &mut self,
         number: i64,
         unfinished: &mut HashMap<i64, (String, u64)>,
@@ -250,9 +250,9 @@ fn call(text: &str, thread: i64, start: u64, state: &mut ImportState) -> Result<
     if !is_name(name) {
         return Err(format!("'{name}' is not the name of a call"));
     }
-    let (args, rest) =
-        arguments(rest).ok_or_else(|| "the arguments have no closing parenthesis".to_string())?;
-    let Some((result, duration)) = result(rest)? else { return Ok(()) };
+    let (args, rest) = split_arguments(rest)
+        .ok_or_else(|| "the arguments have no closing parenthesis".to_string())?;
+    let Some((result, duration)) = parse_result(rest)? else { return Ok(()) };
     // strace prints '?' for results after which the kernel restarts a call.
     state.call(&ParsedCall { name, args, result, thread, start, duration }).map(|_| ())
 }
@@ -263,34 +263,35 @@ mod tests {
 
     #[test]
     fn lines_have_threads_and_times_in_all_forms() {
-        let of = |text| {
-            let it = line(text);
+        let split = |text| {
+            let it = split_line(text);
             (it.thread, it.time, it.rest)
         };
-        assert_eq!(of("close(3) = 0"), (0, None, "close(3) = 0"));
-        assert_eq!(of("[pid  12] close(3) = 0"), (12, None, "close(3) = 0"));
-        assert_eq!(of("12  close(3) = 0"), (12, None, "close(3) = 0"));
+        assert_eq!(split("close(3) = 0"), (0, None, "close(3) = 0"));
+        assert_eq!(split("[pid  12] close(3) = 0"), (12, None, "close(3) = 0"));
+        assert_eq!(split("12  close(3) = 0"), (12, None, "close(3) = 0"));
         let time = Some((3_723_500_000_000, false));
-        assert_eq!(of("12  01:02:03.5 close(3) = 0"), (12, time, "close(3) = 0"));
+        assert_eq!(split("12  01:02:03.5 close(3) = 0"), (12, time, "close(3) = 0"));
         let time = Some((1_700_000_000_000_001_000, false));
-        assert_eq!(of("1700000000.000001 close(3) = 0"), (0, time, "close(3) = 0"));
-        assert_eq!(of("     0.000012 close(3) = 0"), (0, Some((12_000, true)), "close(3) = 0"));
+        assert_eq!(split("1700000000.000001 close(3) = 0"), (0, time, "close(3) = 0"));
+        assert_eq!(split("     0.000012 close(3) = 0"), (0, Some((12_000, true)), "close(3) = 0"));
     }
 
     #[test]
     fn arguments_are_split_at_commas_outside_strings_and_structures() {
-        let (args, rest) = arguments(r#"3</a,b(>, "x\",)", {a=1, b=[2, 3]}, 0) = 0"#).unwrap();
+        let (args, rest) =
+            split_arguments(r#"3</a,b(>, "x\",)", {a=1, b=[2, 3]}, 0) = 0"#).unwrap();
         assert_eq!(args, ["3</a,b(>", r#""x\",)""#, "{a=1, b=[2, 3]}", "0"]);
         assert_eq!(rest, " = 0");
-        assert!(arguments("3, \"x").is_none());
+        assert!(split_arguments("3, \"x").is_none());
     }
 
     #[test]
     fn results_are_numbers_descriptors_and_errors() {
-        assert_eq!(result(" = 3</etc/passwd> <0.000012>"), Ok(Some((3, 12_000))));
-        assert_eq!(result(" = -1 ENOENT (No such file or directory)"), Ok(Some((-2, 0))));
-        assert_eq!(result(" = ?"), Ok(None));
-        assert_eq!(result(" = 0x7f0000000000"), Ok(Some((0x7f00_0000_0000, 0))));
-        assert!(result(" = -1 EWHAT").is_err());
+        assert_eq!(parse_result(" = 3</etc/passwd> <0.000012>"), Ok(Some((3, 12_000))));
+        assert_eq!(parse_result(" = -1 ENOENT (No such file or directory)"), Ok(Some((-2, 0))));
+        assert_eq!(parse_result(" = ?"), Ok(None));
+        assert_eq!(parse_result(" = 0x7f0000000000"), Ok(Some((0x7f00_0000_0000, 0))));
+        assert!(parse_result(" = -1 EWHAT").is_err());
     }
 }

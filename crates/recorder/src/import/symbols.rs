@@ -44,10 +44,10 @@ pub fn number(text: &str) -> Option<i64> {
     if text == "NULL" {
         return Some(0);
     }
-    text.split('|').try_fold(0i64, |sum, part| Some(sum | one(part.trim())?))
+    text.split('|').try_fold(0i64, |sum, part| Some(sum | parse_one(part.trim())?))
 }
 
-fn one(text: &str) -> Option<i64> {
+fn parse_one(text: &str) -> Option<i64> {
     if let Some(digits) = text.strip_prefix("0x") {
         return u64::from_str_radix(digits, 16).ok().map(|it| it as i64);
     }

@@ -1,6 +1,6 @@
-//! Helper functions of the tests of recording.
+//! Helper functions for the tests of recording.
 #![allow(clippy::unwrap_used, reason = "tests may unwrap")]
-#![allow(dead_code, reason = "each test uses a part of it")]
+#![allow(dead_code, reason = "each test uses a part of them")]
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -69,12 +69,12 @@ pub fn events(items: &[Item]) -> Vec<&Event> {
 
 /// Returns the events on names that begin with `prefix`, with these names.
 pub fn named<'i>(items: &'i [Item], prefix: &str) -> Vec<(&'i Event, String)> {
-    let of = |it: &&'i Event| {
+    let with_name = |it: &&'i Event| {
         let name = it.call.identities().names[0].and_then(|at| at.name.clone())?;
         let name = String::from_utf8_lossy(name.bytes()).into_owned();
         name.starts_with(prefix).then_some((*it, name))
     };
-    events(items).iter().filter_map(of).collect()
+    events(items).iter().filter_map(with_name).collect()
 }
 
 pub fn compiled(dir: &Path, source: &str, flags: &[&str]) -> PathBuf {
@@ -103,13 +103,13 @@ pub fn none_is_lost(rounds: u64, how: RecordMethod, flags: &[&str]) -> Recorded 
     let mut own = std::collections::HashSet::new();
     for event in events(&items) {
         let uses = event.call.identities();
-        let of_tree = uses.names[0].and_then(|at| at.name.as_ref()).is_some_and(
+        let is_in_tree = uses.names[0].and_then(|at| at.name.as_ref()).is_some_and(
             |name| matches!(name.bytes(), [b't' | b'o', digit] if digit.is_ascii_digit()),
         );
-        if of_tree && uses.opens.is_some() {
+        if is_in_tree && uses.opens.is_some() {
             own.extend(uses.opens);
         }
-        if of_tree || uses.files[0].is_some_and(|file| own.contains(&file)) {
+        if is_in_tree || uses.files[0].is_some_and(|file| own.contains(&file)) {
             *counts.entry(event.call.kind()).or_default() += 1;
         }
     }
@@ -139,7 +139,7 @@ pub fn sees(how: RecordMethod) -> (Vec<String>, u64) {
     let (recorded, items) = bench.record_with(&options, &args);
     assert!(recorded.status.success(), "{how:?}: {:?}", recorded.status);
     // Only the program's own calls, without identities: libraries and identities differ.
-    let of_tree = |it: &&Event| {
+    let is_in_tree = |it: &&Event| {
         it.call.identities().names[0].is_some_and(|at| match &at.name {
             Some(name) => name.bytes().starts_with(b"s-"),
             None => at.base == Base::Cwd,
@@ -147,7 +147,7 @@ pub fn sees(how: RecordMethod) -> (Vec<String>, u64) {
     };
     let all: Vec<String> = events(&items)
         .into_iter()
-        .filter(of_tree)
+        .filter(is_in_tree)
         .map(|it| {
             let at = it.call.identities().names[0].unwrap();
             let name = at.name.as_ref().map(|it| String::from_utf8_lossy(it.bytes()));

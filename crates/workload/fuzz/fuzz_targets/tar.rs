@@ -15,7 +15,7 @@
 //! -max_len=3072`, new folder first).
 //!
 //! Its findings are in `fuzz/artifacts/tar`; each becomes a file in `../tests/corpus/tar` that is named
-//! for the mistake, with a row in `../tests/corpus.rs`.
+//! for the mistake, with a row in `../tests/suite/corpus.rs`.
 #![no_main]
 
 #[path = "../../tests/suite/memory/mod.rs"]

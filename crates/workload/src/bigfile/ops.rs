@@ -69,7 +69,7 @@ impl OpSource for Sweep<'_> {
 
 /// The next op of a [`RandomIo`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum SeekStep {
+enum RandomIoStep {
     Open,
     Unit,
     Sync,
@@ -85,7 +85,7 @@ pub struct RandomIo<'a> {
     next: u64,
     ranks: u64,
     done: u64,
-    step: SeekStep,
+    step: RandomIoStep,
 }
 
 impl<'a> RandomIo<'a> {
@@ -99,7 +99,7 @@ impl<'a> RandomIo<'a> {
             next: u64::from(share.rank),
             ranks: u64::from(share.ranks),
             done: 0,
-            step: SeekStep::Open,
+            step: RandomIoStep::Open,
         }
     }
 
@@ -119,28 +119,28 @@ impl<'a> RandomIo<'a> {
     }
 
     /// Returns the step after an open, a read, a write or an fsync.
-    fn next_step(&self) -> SeekStep {
-        if self.remaining > 0 { SeekStep::Unit } else { SeekStep::Close }
+    fn next_step(&self) -> RandomIoStep {
+        if self.remaining > 0 { RandomIoStep::Unit } else { RandomIoStep::Close }
     }
 }
 
 impl OpSource for RandomIo<'_> {
     fn next(&mut self, op: &mut Op) -> bool {
         (op.call, self.step) = match self.step {
-            SeekStep::Open => {
+            RandomIoStep::Open => {
                 set_name(op);
                 let flags = if self.read { READ } else { WRITE };
                 (Call::Open { dir: ROOT, file: FILE, flags }, self.next_step())
             }
-            SeekStep::Unit => {
+            RandomIoStep::Unit => {
                 let (call, fsync_interval) = (self.next_unit(), self.layout.fsync);
                 let needs_fsync =
                     !self.read && fsync_interval > 0 && self.done % fsync_interval == 0;
-                (call, if needs_fsync { SeekStep::Sync } else { self.next_step() })
+                (call, if needs_fsync { RandomIoStep::Sync } else { self.next_step() })
             }
-            SeekStep::Sync => (Call::Fsync { file: FILE }, self.next_step()),
-            SeekStep::Close => (Call::Close { file: FILE }, SeekStep::End),
-            SeekStep::End => return false,
+            RandomIoStep::Sync => (Call::Fsync { file: FILE }, self.next_step()),
+            RandomIoStep::Close => (Call::Close { file: FILE }, RandomIoStep::End),
+            RandomIoStep::End => return false,
         };
         true
     }

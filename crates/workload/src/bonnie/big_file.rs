@@ -162,10 +162,10 @@ impl BigFile {
         Payload { id: VERSION_STRIDE * version + block, offset: offset_in_block, length }
     }
 
-    fn open(&self, op: &mut Op, new: bool) {
+    fn set_open(&self, op: &mut Op, is_new: bool) {
         op.name.clear();
         op.name.push(self.name);
-        op.call = if new {
+        op.call = if is_new {
             Call::Create { dir: DirSlot::ROOT, file: FILE, flags: NEW, mode: MODE }
         } else {
             Call::Open { dir: DirSlot::ROOT, file: FILE, flags: FLAGS }
@@ -321,7 +321,7 @@ impl OpSource for PassOps<'_> {
         op.compute = Nanos(0);
         match self.step {
             SweepStep::Open => {
-                self.file.open(op, matches!(self.pass.kind, PassKind::Write(_)));
+                self.file.set_open(op, matches!(self.pass.kind, PassKind::Write(_)));
                 self.advance(0);
             }
             SweepStep::Unit => self.access_unit(op),
@@ -373,7 +373,7 @@ impl SeekerOps<'_> {
     /// Reads the next ticket's chunk; ends the seeker if there is no ticket.
     fn read(&mut self, op: &mut Op) {
         let Some(ticket) = self.file.seeks.ticket_of(self.rank, self.round) else {
-            return self.finish(op);
+            return self.sync_or_close(op);
         };
         self.round += 1;
         self.ticket = ticket;
@@ -383,7 +383,7 @@ impl SeekerOps<'_> {
         }
     }
 
-    fn finish(&mut self, op: &mut Op) {
+    fn sync_or_close(&mut self, op: &mut Op) {
         if self.file.end_sync {
             op.call = Call::Fsync { file: FILE };
             self.step = SeekerStep::Close;
@@ -398,7 +398,7 @@ impl OpSource for SeekerOps<'_> {
     fn next(&mut self, op: &mut Op) -> bool {
         match self.step {
             SeekerStep::Open => {
-                self.file.open(op, false);
+                self.file.set_open(op, false);
                 self.step = SeekerStep::Read;
             }
             SeekerStep::Read => self.read(op),

@@ -155,12 +155,12 @@ impl Lines {
     }
 
     /// Returns the index in the cycle of a message's first line.
-    fn first(message: u64) -> u64 {
+    fn first_line(message: u64) -> u64 {
         mix(message) % CYCLE_LINES
     }
 
     fn length(&self, message: u64, number: u64) -> u64 {
-        let line = ((Lines::first(message) + number) % CYCLE_LINES) as usize;
+        let line = ((Lines::first_line(message) + number) % CYCLE_LINES) as usize;
         u64::from(self.0[line + 1] - self.0[line])
     }
 
@@ -169,13 +169,13 @@ impl Lines {
         if length == 0 {
             return 0;
         }
-        let first = Lines::first(message);
-        let round = u64::from(self.0[CYCLE_LINES as usize]);
+        let first = Lines::first_line(message);
+        let cycle_length = u64::from(self.0[CYCLE_LINES as usize]);
         // The message's end, counted from the start of the first line of the cycle.
         let end = u64::from(self.0[first as usize]) + length;
-        let (rounds, remaining) = ((end - 1) / round, (end - 1) % round + 1);
+        let (cycles, remaining) = ((end - 1) / cycle_length, (end - 1) % cycle_length + 1);
         let line_number = self.0.partition_point(|start| u64::from(*start) < remaining) as u64;
-        rounds * CYCLE_LINES + line_number - first
+        cycles * CYCLE_LINES + line_number - first
     }
 }
 

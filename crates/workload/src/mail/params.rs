@@ -35,8 +35,8 @@ for 4,096 bytes, close, no fsync. qmail [SRC]: enter the maildir (an open and a 
 chdir), stat of tmp/<time>.<pid>.<host> that fails, open O_EXCL, two lines of its own and the message \
 in writes of 1,024 bytes, fsync, close, link to new, unlink. postfix [SRC of a derivative; buffer \
 MEM]: open O_EXCL, fstat, write, fsync, close, link, unlink; the inode in its name is a number of \
-ours. fsbench [PUB]: write, fsync, close, rename to new, fsync of new. dovecot [MEM]: write, fsync \
-(optimized, always), close, rename to new under a name with sizes, fsync of new (always). A name \
+ours. fsbench [PUB]: write, fsync, close, rename to new, fsync of new. dovecot [SRC]: write, fsync, \
+close, rename to new under a name with sizes, fsync of new (mail-fsync=never omits both fsyncs, file the second). A name \
 that is already taken, and its retry, do not occur.
 
 With `deliverers` there is no script: phase `deliver-N` has N threads that deliver `ops` \

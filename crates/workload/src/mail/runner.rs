@@ -177,7 +177,7 @@ impl<'a, J: Iterator<Item = Job>> Runner<'a, J> {
 
 impl<J: Iterator<Item = Job>> Runner<'_, J> {
     #[inline(never)]
-    fn next_in_general(&mut self, op: &mut Op) -> bool {
+    fn next_on_slow_path(&mut self, op: &mut Op) -> bool {
         let Some(step) = self.step() else { return false };
         let is_first = self.next_step == 0 && self.progress.part == 0;
         op.after = if is_first { self.job.after } else { ProgressPoint::default() };
@@ -198,7 +198,7 @@ impl<J: Iterator<Item = Job>> Runner<'_, J> {
 
 impl<J: Iterator<Item = Job>> OpSource for Runner<'_, J> {
     /// Handles the most frequent op, the next line of the same message, on a fast path; the result equals that of
-    /// [`Runner::next_in_general`], because neither the names nor the dependency change.
+    /// [`Runner::next_on_slow_path`], because neither the names nor the dependency change.
     fn next(&mut self, op: &mut Op) -> bool {
         if let (Call::Write { file, .. }, 1.., 1..) =
             (op.call, self.progress.part, self.progress.remaining)
@@ -209,6 +209,6 @@ impl<J: Iterator<Item = Job>> OpSource for Runner<'_, J> {
             self.progress.advance(length.into());
             return true;
         }
-        self.next_in_general(op)
+        self.next_on_slow_path(op)
     }
 }

@@ -16,37 +16,40 @@ pub type ReadFile<'a> = &'a dyn Fn(&str) -> Result<Vec<u8>, String>;
 /// Commands in the order in which a line is compared with them, and the effect of each.
 const COMMANDS: &[(&str, Command)] = &[
     ("set size", Command::Set(set_size)),
-    ("set number", Command::Set(|settings, text| whole(text).map(|n| settings.number = n))),
-    ("set seed", Command::Set(|settings, text| whole(text).map(|n| settings.seed = n))),
+    (
+        "set number",
+        Command::Set(|settings, text| parse_positive(text).map(|n| settings.number = n)),
+    ),
+    ("set seed", Command::Set(|settings, text| parse_positive(text).map(|n| settings.seed = n))),
     (
         "set transactions",
-        Command::Set(|settings, text| whole(text).map(|n| settings.transactions = n)),
+        Command::Set(|settings, text| parse_positive(text).map(|n| settings.transactions = n)),
     ),
     ("set location", Command::Set(set_location)),
     (
         "set subdirectories",
-        Command::Set(|settings, text| whole(text).map(|n| settings.subdirectories = n)),
+        Command::Set(|settings, text| parse_positive(text).map(|n| settings.subdirectories = n)),
     ),
-    ("set read", Command::Set(|settings, text| whole(text).map(|n| settings.read = n))),
-    ("set write", Command::Set(|settings, text| whole(text).map(|n| settings.write = n))),
+    ("set read", Command::Set(|settings, text| parse_positive(text).map(|n| settings.read = n))),
+    ("set write", Command::Set(|settings, text| parse_positive(text).map(|n| settings.write = n))),
     (
         "set buffering",
         Command::Set(|settings, text| {
-            word(text, &["true", "false"]).map(|word| settings.buffering = word == "true")
+            parse_word(text, &["true", "false"]).map(|word| settings.buffering = word == "true")
         }),
     ),
     (
         "set bias read",
-        Command::Set(|settings, text| bias(text).map(|bias| settings.bias_read = bias)),
+        Command::Set(|settings, text| parse_bias(text).map(|bias| settings.bias_read = bias)),
     ),
     (
         "set bias create",
-        Command::Set(|settings, text| bias(text).map(|bias| settings.bias_create = bias)),
+        Command::Set(|settings, text| parse_bias(text).map(|bias| settings.bias_create = bias)),
     ),
     (
         "set report",
         Command::Set(|settings, text| {
-            word(text, &["verbose", "terse"]).map(|word| settings.report = word)
+            parse_word(text, &["verbose", "terse"]).map(|word| settings.report = word)
         }),
     ),
     ("run", Command::Run),
@@ -292,8 +295,8 @@ fn check_line(line: &[u8]) -> Result<&str, String> {
     text.ok_or_else(|| "the line is not UTF-8 text; rewrite it".to_string())
 }
 
-/// Reports why a line is not a command, and suggests one. The line itself is not shown: `load` can name any file that
-/// the user may read, and some files contain another user's secrets.
+/// Returns the reason why a line is not a command, and suggests one. The line itself is not shown: `load` can name any
+/// file that the user may read, and some files contain another user's secrets.
 fn unknown_command(line: &str) -> String {
     let reason = match line.chars().next() {
         Some('!') => {
@@ -319,7 +322,7 @@ fn unknown_command(line: &str) -> String {
     format!("it does not begin with a PostMark command; {hint}")
 }
 
-fn quoted(text: &str) -> String {
+fn in_quotes(text: &str) -> String {
     format!("'{}'", quote::short(text))
 }
 
@@ -329,18 +332,18 @@ fn quoted_path(file: &str) -> String {
 }
 
 /// Parses a number as PostMark does: the first word, which must consist of digits; the rest is ignored.
-fn number(text: &str) -> Result<u64, String> {
+fn parse_number(text: &str) -> Result<u64, String> {
     let word = text.split_whitespace().next().unwrap_or("");
     let digits = !word.is_empty() && word.bytes().all(|byte| byte.is_ascii_digit());
     match word.parse() {
         Ok(number) if digits && number <= MAX_NUMBER => Ok(number),
-        _ => Err(format!("takes a whole number from 1 to {MAX_NUMBER}, not {}", quoted(word))),
+        _ => Err(format!("takes a whole number from 1 to {MAX_NUMBER}, not {}", in_quotes(word))),
     }
 }
 
 /// Parses a number above zero.
-fn whole(text: &str) -> Result<u64, String> {
-    match number(text)? {
+fn parse_positive(text: &str) -> Result<u64, String> {
+    match parse_number(text)? {
         0 => Err(format!("takes a whole number from 1 to {MAX_NUMBER}, not '0'")),
         number => Ok(number),
     }
@@ -348,9 +351,9 @@ fn whole(text: &str) -> Result<u64, String> {
 
 /// Parses `LOW [HIGH]`; without a HIGH above LOW, all files have LOW bytes.
 fn set_size(settings: &mut Settings, text: &str) -> Result<(), String> {
-    let low = whole(text)?;
+    let low = parse_positive(text)?;
     let high = match text.split_whitespace().nth(1) {
-        Some(word) => number(word)?,
+        Some(word) => parse_number(word)?,
         None => low,
     };
     (settings.low, settings.high) = (low, high.max(low));
@@ -358,27 +361,27 @@ fn set_size(settings: &mut Settings, text: &str) -> Result<(), String> {
 }
 
 /// Parses a number from 0 to 10, or -1 for no bias.
-fn bias(text: &str) -> Result<Option<u64>, String> {
+fn parse_bias(text: &str) -> Result<Option<u64>, String> {
     let word = text.split_whitespace().next().unwrap_or("");
     match word {
         "-1" => Ok(None),
-        _ => match number(word) {
+        _ => match parse_number(word) {
             Ok(bias @ 0..=10) => Ok(Some(bias)),
             _ => Err(format!(
                 "takes a whole number from 0 to 10, or -1 to disable it, not {}",
-                quoted(word)
+                in_quotes(word)
             )),
         },
     }
 }
 
-fn word(text: &str, words: &[&'static str; 2]) -> Result<&'static str, String> {
+fn parse_word(text: &str, words: &[&'static str; 2]) -> Result<&'static str, String> {
     let text = text.trim();
     words
         .iter()
         .find(|word| **word == text)
         .copied()
-        .ok_or_else(|| format!("takes '{}' or '{}', not {}", words[0], words[1], quoted(text)))
+        .ok_or_else(|| format!("takes '{}' or '{}', not {}", words[0], words[1], in_quotes(text)))
 }
 
 /// Parses `PATH [WEIGHT]`, which replaces all locations, `+PATH [WEIGHT]`, which adds one, or
@@ -389,7 +392,7 @@ fn set_location(settings: &mut Settings, text: &str) -> Result<(), String> {
         let before = settings.locations.len();
         settings.locations.retain(|(existing, _)| existing != path);
         return match settings.locations.len() == before {
-            true => Err(format!("has no location {} to remove", quoted(path))),
+            true => Err(format!("has no location {} to remove", in_quotes(path))),
             false => Ok(()),
         };
     }
@@ -399,7 +402,8 @@ fn set_location(settings: &mut Settings, text: &str) -> Result<(), String> {
     };
     let (path, weight) = match text.rsplit_once(' ') {
         Some((path, weight)) => {
-            let weight = whole(weight).map_err(|what| format!("{what}, as the weight"))?;
+            let weight =
+                parse_positive(weight).map_err(|mistake| format!("{mistake}, as the weight"))?;
             (path.trim_end(), weight)
         }
         None => (text, 1),
@@ -413,7 +417,7 @@ fn set_location(settings: &mut Settings, text: &str) -> Result<(), String> {
     if settings.locations.iter().any(|(existing, _)| existing == path) {
         return Err(format!(
             "has {} twice; give it once, with the sum of the weights",
-            quoted(path)
+            in_quotes(path)
         ));
     }
     if settings.locations.len() == MAX_LOCATIONS {
@@ -434,9 +438,10 @@ mod tests {
     #[test]
     fn a_line_is_matched_by_the_first_command_that_it_begins_with() {
         // The real program accepts each of these without a message.
-        let map = read("set numberX7\nset size:100 50\nset seed  3 or so\nset readings\t9\nrunner")
-            .unwrap_err();
-        assert!(map.contains("line 4") && map.contains("'ngs'"), "{map}");
+        let error =
+            read("set numberX7\nset size:100 50\nset seed  3 or so\nset readings\t9\nrunner")
+                .unwrap_err();
+        assert!(error.contains("line 4") && error.contains("'ngs'"), "{error}");
         let map = read("set numberX7\nset size:100 50\nset seed  3 or so\nrunner").unwrap();
         assert_eq!((map["number"].as_str(), map["seed"].as_str()), ("7", "3"));
         assert_eq!((map["size-low"].as_str(), map["size-high"].as_str()), ("100", "100"));

@@ -129,10 +129,10 @@ impl RunSpec {
 
     /// Returns the bytes that one write stores at byte `offset` of a file. Their offset in the content is their offset
     /// in the file, or, with contents=same, their offset in the write.
-    pub fn payload(&self, file: File, offset: u64, in_write: u64, length: u32) -> Payload {
+    pub fn payload(&self, file: File, offset: u64, offset_in_write: u64, length: u32) -> Payload {
         match self.own_content {
             true => Payload { id: file.number, offset, length },
-            false => Payload { id: 0, offset: in_write, length },
+            false => Payload { id: 0, offset: offset_in_write, length },
         }
     }
 

@@ -157,12 +157,12 @@ impl<'a> Pool<'a> {
         draws
     }
 
-    /// Creates the next initial file; returns none once all exist.
+    /// Creates the next initial file; returns `None` once all exist.
     pub fn create_next(&mut self) -> Option<Action> {
         if self.created == u64::from(self.spec.number) { None } else { self.create() }
     }
 
-    /// Performs the next action of the transactions; returns none at the end of the last.
+    /// Performs the next action of the transactions; returns `None` at the end of the last.
     ///
     /// # Errors
     /// [`OutOfFiles`], if a transaction begins and no file exists.
@@ -181,7 +181,7 @@ impl<'a> Pool<'a> {
         Ok(None)
     }
 
-    /// Performs the next action of the transaction that has begun; returns none at its end.
+    /// Performs the next action of the transaction that has begun; returns `None` at its end.
     pub fn finish_transaction(&mut self) -> Option<Action> {
         if self.half_count % 2 == 0 {
             return None;
@@ -204,7 +204,7 @@ impl<'a> Pool<'a> {
         self.transactions = transactions.min(self.transactions);
     }
 
-    /// Deletes the next remaining file, in the order of the table; returns none once the table is empty.
+    /// Deletes the next remaining file, in the order of the table; returns `None` once the table is empty.
     pub fn delete_next(&mut self) -> Option<Action> {
         let slot = self.first_unchecked
             + self.table[self.first_unchecked..].iter().position(|word| *word != 0)?;

@@ -266,7 +266,7 @@ fn encode_rare(call: RareCall, from: u16, record: &mut OpRecord) -> u8 {
     }
 }
 
-/// Decodes the call of a record, adding `base` to every slot except the root's; returns none for an unknown code.
+/// Decodes the call of a record, adding `base` to every slot except the root's; returns `None` for an unknown code.
 #[inline]
 pub fn decode(record: &OpRecord, base: u16) -> Option<Call> {
     let file = FileSlot(record.file.wrapping_add(base));

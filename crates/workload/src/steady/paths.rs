@@ -62,7 +62,7 @@ impl Paths {
         }
     }
 
-    /// Parses a path; returns none if it is not a path of the working set.
+    /// Parses a path; returns `None` if it is not a path of the working set.
     pub fn parse(&self, path: &[u8]) -> Option<Path> {
         let slash = path.iter().position(|byte| *byte == b'/').unwrap_or(path.len());
         let (directory, file) = path.split_at(slash);

@@ -190,7 +190,7 @@ pub struct Population {
 impl Population {
     /// Creates a population of new files, numbered in sequence; `files` must be at least one. The number of names stays
     /// within `variation_percent` percent of `files` (at least one more is allowed), and the bytes grow by at most
-    /// `max_growth`, or at most double if it is none.
+    /// `max_growth`, or at most double if it is `None`.
     pub fn new(
         seed: u64,
         files: u32,
@@ -308,7 +308,7 @@ impl Population {
         index as usize
     }
 
-    /// Draws an operation on the file at index `index`, by any of its names.
+    /// Draws an operation on the file at `index`, by any of its names.
     fn draw_operation_on(&self, action: Action, index: usize, draws: &mut SplitMix64) -> Operation {
         let file = self.files[index];
         Operation {

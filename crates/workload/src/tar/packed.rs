@@ -21,9 +21,9 @@ pub const FILE_FLAGS: OpenFlags =
 /// A tree in an archive, entirely below [`TOP`]. "Files" are all entries except directories.
 pub trait PackedTree: Send + Sync {
     /// Returns GNU tar's calls that extract the archive, with `unpack_time` of CPU time before each file.
-    fn extract(&self, unpack: Nanos) -> Box<dyn OpSource + Send + '_>;
-    /// Returns the calls of [`Packed::extract`], file by file; `None` if the archive cannot be truncated.
-    fn items(&self, _unpack: Nanos) -> Option<Box<dyn Items + Send + '_>> {
+    fn extract(&self, unpack_time: Nanos) -> Box<dyn OpSource + Send + '_>;
+    /// Returns the calls of [`PackedTree::extract`], file by file; `None` if the archive cannot be truncated.
+    fn items(&self, _unpack_time: Nanos) -> Option<Box<dyn Items + Send + '_>> {
         None
     }
     /// Returns the archive truncated to its first `max_files` files and the directories created for them, which keep

@@ -60,7 +60,7 @@ const PARAMS: &[Param] = &[
 ];
 
 /// Space of an empty directory in bytes.
-const DIRECTORY: u64 = 4096;
+const DIRECTORY_BYTES: u64 = 4096;
 const FILE: FileSlot = FileSlot(0);
 const ROOT: DirSlot = DirSlot::ROOT;
 /// Permission bits after chmod; before it, they depend on the umask of the process.
@@ -222,7 +222,7 @@ impl Workload for Calls {
 
     fn needs(&self) -> Needs {
         Needs {
-            bytes: Bytes(self.files * (u64::from(self.size) + DIRECTORY)),
+            bytes: Bytes(self.files * (u64::from(self.size) + DIRECTORY_BYTES)),
             inodes: 2 * self.files,
             longest_name: self.name,
         }

@@ -393,7 +393,7 @@ impl Workload for Churn {
         (phase == CHURN && self.limit > Nanos(0)).then_some(self.limit)
     }
 
-    /// Returns none if a time limit ends the phase or if operations are due at given times. After a stonewall, the
+    /// Returns `None` if a time limit ends the phase or if operations are due at given times. After a stonewall, the
     /// numbers of operations done determine everything else, as after a time limit.
     fn stonewalled(&self) -> Option<(usize, &'static str)> {
         (self.parts.ops.is_some() && self.parts.rate == 0).then_some((CHURN, "operations"))

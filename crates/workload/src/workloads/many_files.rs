@@ -327,12 +327,13 @@ impl Tree for ManyFilesTree<'_> {
                 let first = leaf * widths.leaves_below(level - 1);
                 return self.has_file(first, 0).then_some(Expected::DIRECTORY);
             };
-            leaf = leaf * width + number(part).filter(|number| number < width && self.exists)?;
+            leaf =
+                leaf * width + parse_number(part).filter(|number| number < width && self.exists)?;
         }
         let Some(part) = parts.next() else {
             return self.has_file(leaf, 0).then_some(Expected::DIRECTORY);
         };
-        let file = number(part).filter(|file| *file < self.work.files)?;
+        let file = parse_number(part).filter(|file| *file < self.work.files)?;
         let exists = parts.next().is_none() && self.has_file(leaf, file);
         exists.then(|| Expected::file(self.work.payload(leaf, file)))
     }
@@ -347,7 +348,7 @@ impl Tree for ManyFilesTree<'_> {
 }
 
 /// Parses a number as written in a name, without leading zeros.
-fn number(text: &[u8]) -> Option<u64> {
+fn parse_number(text: &[u8]) -> Option<u64> {
     let is_canonical = text.len() == 1 || text.first() != Some(&b'0');
     let is_digits = text.iter().all(u8::is_ascii_digit);
     std::str::from_utf8(text).ok().filter(|_| is_canonical && is_digits)?.parse().ok()

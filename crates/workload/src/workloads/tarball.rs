@@ -1,7 +1,7 @@
 //! tarball: extract an archive of many small files as GNU tar does, then remove it as Guenter did.
 //!
 //! The archive is generated ([`crate::tar::generated_archive`]) or the user's own
-//! ([`crate::tar::unpack_time`]); either is [`PackedTree`], and this file handles both.
+//! ([`crate::tar::unpack`]); either is [`PackedTree`], and this file handles both.
 
 use fsdyno_record::{Nanos, OpKind, quote};
 

@@ -103,7 +103,7 @@ fn every_workload_has_a_row_here_and_documents_its_sources() {
     let without_ops = ["replay", "command"];
     for kind in workloads::ALL.iter().filter(|kind| !without_ops.contains(&kind.name)) {
         let rows = ROWS.iter().filter(|row| row.name == kind.name).count();
-        assert_eq!(rows, 1, "{}: one row in tests/all.rs makes it small", kind.name);
+        assert_eq!(rows, 1, "{}: one row in tests/suite/all.rs makes it small", kind.name);
         let marks = ["[SRC", "[PUB", "[RUN", "[DER", "[OWN", "[MEM"];
         assert!(marks.iter().any(|mark| kind.doc.contains(mark)), "{}: no mark in doc", kind.name);
     }

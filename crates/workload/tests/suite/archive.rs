@@ -23,7 +23,7 @@ fn calls(members: &[Spec<'_>]) -> Vec<String> {
     let work = workload(archive(members)).unwrap();
     let (mut ops, mut op, mut lines) = (work.ops(0, Share::WHOLE), Op::default(), Vec::new());
     while ops.next(&mut op) {
-        let (name, call) = (op.name.display(), op.second_name.display());
+        let (name, second_name) = (op.name.display(), op.second_name.display());
         let outcome = match op.expect {
             Expect::Success => "",
             Expect::Missing => " ENOENT",
@@ -44,8 +44,8 @@ fn calls(members: &[Spec<'_>]) -> Vec<String> {
             Call::Chmod { mode, .. } => format!("chmod {name} {mode:04o}"),
             Call::Stat { .. } => format!("stat {name}"),
             Call::Unlink { .. } => format!("unlink {name}"),
-            Call::Symlink { .. } => format!("symlink {name} -> {call}"),
-            Call::Link { .. } => format!("link {name} {call}"),
+            Call::Symlink { .. } => format!("symlink {name} -> {second_name}"),
+            Call::Link { .. } => format!("link {name} {second_name}"),
             Call::OpenDir { .. } | Call::CloseDir { .. } => continue,
             call => format!("{call:?}"),
         };
@@ -72,8 +72,9 @@ fn lines(text: &str) -> Vec<String> {
     text.split(", ").map(String::from).collect()
 }
 
-/// The expected calls below are those that strace showed for GNU tar 1.34 with exactly these archives,
-/// without its own reads and the C library's open and close around a chmod.
+// The expected calls below are those that strace showed for GNU tar 1.34 with exactly these archives, without its own
+// reads and the C library's open and close around a chmod.
+
 #[test]
 fn parents_are_created_as_by_tar() {
     let actual = calls(&[
@@ -316,7 +317,7 @@ fn a_global_size_applies_to_the_member_right_after_it_too() {
 }
 
 #[test]
-fn parameters_for_a_generated_archive_contradict_one_of_the_user() {
+fn parameters_for_a_generated_archive_contradict_the_users_archive() {
     let kind = workloads::find("tarball").unwrap();
     let set = kind.resolve(&[("archive", "x.tar"), ("files", "5")]).unwrap();
     let error = kind.build(&set, &Setting::default()).err().unwrap().to_string();

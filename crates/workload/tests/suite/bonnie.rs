@@ -348,7 +348,7 @@ fn contradictions_are_refused_with_the_correction() {
 }
 
 #[test]
-fn one_file_has_no_more_links_than_ext4_takes() {
+fn one_file_has_no_more_links_than_ext4_allows() {
     let error = error_of(&[("files-max", "link"), ("files", "64")]);
     assert!(error.contains("65536 links") && error.contains("files=63"), "{error}");
     bonnie(&[("files-max", "link"), ("files", "63")]);
@@ -362,7 +362,7 @@ fn a_number_of_directories_without_files_is_accepted() {
 }
 
 #[test]
-fn files_are_removed_in_another_random_order_than_they_are_looked_up() {
+fn files_are_removed_and_looked_up_in_different_random_orders() {
     let work = bonnie(&[("files", "1"), ("file-size", "0")]);
     let order = |phase: &str, selects: fn(&Call) -> bool| -> Vec<String> {
         let ops = ops(work.as_ref(), phase);

@@ -145,20 +145,19 @@ fn size() -> impl Strategy<Value = &'static str> {
 
 /// Parameters that affect the work, without the number of operations.
 fn settings() -> impl Strategy<Value = Vec<(&'static str, String)>> {
-    let whole = prop::sample::select(vec!["truncate", "whole", "head"]);
+    let overwrite = prop::sample::select(vec!["truncate", "whole", "head"]);
     let owned = |value: &'static str| value.to_string();
     (
         (1u64..120, 1u64..20, mixes(), size(), size()),
-        (whole, prop::sample::select(vec!["512", "4096", "65536"]), 0u64..101),
+        (overwrite, prop::sample::select(vec!["512", "4096", "65536"]), 0u64..101),
         (prop::bool::ANY, 1u64..100, 0u64..50, 0u64..3),
     )
         .prop_map(
             move |(
                 (files, directories, mix, size, append),
                 (overwrite, block, fsync),
-                remaining,
+                (hot, share, swing, parts),
             )| {
-                let (hot, share, swing, parts) = remaining;
                 let max_parts = files.min(directories);
                 let locality = if hot { "hot" } else { "uniform" };
                 vec![
@@ -193,7 +192,7 @@ fn with<'a>(
         .collect()
 }
 
-fn whole(set: &[(&str, String)], key: &str) -> u64 {
+fn number(set: &[(&str, String)], key: &str) -> u64 {
     set.iter().find(|(name, _)| *name == key).unwrap().1.parse().unwrap()
 }
 
@@ -251,7 +250,7 @@ proptest! {
         let fill_bytes = build("churn", &set, &Setting::seed(seed)).work_units(0)["live bytes"];
         let space = free_bytes.map_or("auto".to_string(), |free_bytes| (fill_bytes + free_bytes).to_string());
         let work = build("churn", &with(&set_as_strings, &[("space", &space)]), &Setting::seed(seed));
-        let (files, swing) = (whole(&set_as_strings, "files"), whole(&set_as_strings, "swing"));
+        let (files, swing) = (number(&set_as_strings, "files"), number(&set_as_strings, "swing"));
         let mut observed = Observed::default();
         run(&mut observed, work.as_ref(), 0, 1, u64::MAX);
         prop_assert_eq!(observed.names(), files);
@@ -464,7 +463,7 @@ fn each_contradiction_is_one_line_that_gives_the_correction() {
         Err(error) => error.to_string(),
         Ok(params) => kind.build(&params, &Setting::default()).err().unwrap().to_string(),
     };
-    for (set, mixes) in [
+    for (set, expected) in [
         (&[("parts", "5"), ("files", "100"), ("directories", "4")][..], "parts=4 or fewer"),
         (&[("ops", "5"), ("seconds", "4")], "ops=5 and seconds=4 both determine when churn ends"),
         (&[("mix", "create:1,read:1")], "give a weight to both create and unlink"),
@@ -477,7 +476,7 @@ fn each_contradiction_is_one_line_that_gives_the_correction() {
         (&[("fsync", "101")], "fsync takes a whole number from 0 to 100"),
     ] {
         let message = error_of(set);
-        assert!(message.contains(mixes), "{message}");
+        assert!(message.contains(expected), "{message}");
         assert!(!message.contains('\n'), "{message}");
     }
 }

@@ -133,11 +133,11 @@ proptest! {
     ) {
         let cases = cases();
         let mut bytes = cases[case_index % cases.len()].1.clone();
-        for (index, byte, has_fixed_checksum) in changes {
+        for (index, byte, fixes_checksum) in changes {
             let index = usize::from(index) % bytes.len().max(1);
             if let Some(slot) = bytes.get_mut(index) {
                 *slot = byte;
-                if has_fixed_checksum {
+                if fixes_checksum {
                     fix_checksum(&mut bytes, index);
                 }
             }

@@ -32,7 +32,7 @@ fn line(op: &Op) -> String {
             let flags_text = match (flags.exclusive, flags.truncate) {
                 (true, false) => "exclusive",
                 (false, true) => "truncate",
-                second_name => panic!("{second_name:?}"),
+                other => panic!("{other:?}"),
             };
             format!("create {name} {flags_text} {mode:o}")
         }
@@ -48,7 +48,7 @@ fn line(op: &Op) -> String {
         Call::UtimesFile { mtime, .. } => format!("futimens {mtime}"),
         Call::ChownFile { .. } => "fchown".to_string(),
         Call::ChmodFile { mode, .. } => format!("fchmod {mode:o}"),
-        second_name => panic!("{second_name:?}"),
+        other => panic!("{other:?}"),
     };
     match op.expect {
         Expect::Success => text,

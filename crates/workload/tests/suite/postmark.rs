@@ -154,7 +154,7 @@ proptest! {
     fn any_bytes_are_a_configuration_or_an_error_with_the_line_number(
         bytes in prop::collection::vec(any::<u8>(), 0..400),
     ) {
-        one_line(config(&bytes))?;
+        check_outcome(config(&bytes))?;
     }
 
     #[test]
@@ -162,7 +162,7 @@ proptest! {
         lines in prop::collection::vec((command(), "[ -~\u{e9}\u{0}\r]{0,12}|[ +-]?[0-9]{0,11}"), 0..12),
     ) {
         let text: Vec<String> = lines.iter().map(|(name, rest)| format!("{name}{rest}")).collect();
-        one_line(config(text.join("\n").as_bytes()))?;
+        check_outcome(config(text.join("\n").as_bytes()))?;
     }
 }
 
@@ -190,8 +190,9 @@ fn command() -> impl Strategy<Value = &'static str> {
     ])
 }
 
-/// An accepted configuration has all parameters of PostMark; an error is one line with the line number.
-fn one_line(result: Result<BTreeMap<String, String>, String>) -> Result<(), TestCaseError> {
+/// Checks that an accepted configuration has all parameters of PostMark, and that an error is one line with the line
+/// number.
+fn check_outcome(result: Result<BTreeMap<String, String>, String>) -> Result<(), TestCaseError> {
     match result {
         Ok(map) => prop_assert_eq!(map.len(), 13),
         Err(error) => {

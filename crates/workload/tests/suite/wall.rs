@@ -43,7 +43,7 @@ impl ItemLimit for StopAfter {
 }
 
 /// The sources of shares that stop after `stops` items each.
-fn walled_sources<'a>(
+fn stonewalled_sources<'a>(
     work: &'a dyn Workload,
     stops: &[u64],
     max_items: u64,
@@ -51,9 +51,9 @@ fn walled_sources<'a>(
     let (phase, _) = work.stonewalled().unwrap();
     let ranks = stops.len() as u32;
     let source = |(rank, stop): (u32, &u64)| {
-        let wall =
+        let limit =
             StopAfter { stop: *stop, max_items, has_begun: false, has_waited: false, last_done: 0 };
-        work.ops_until(phase, Share { rank, ranks }, Box::new(wall))
+        work.ops_until(phase, Share { rank, ranks }, Box::new(limit))
     };
     (0..).zip(stops).map(source).collect()
 }
@@ -63,7 +63,7 @@ fn set(params: &str) -> Vec<(&str, &str)> {
 }
 
 /// Runs a workload whose shares stop, and compares counts and tree after each phase.
-fn prove(name: &str, params: &str, stops: &[u64], max_items: u64) {
+fn check(name: &str, params: &str, stops: &[u64], max_items: u64) {
     let context = format!("{name} {params} {stops:?} {max_items}");
     let work = build(name, &set(params), &Setting::seed(7));
     let (stonewalled_phase, _) = work.stonewalled().unwrap_or_else(|| panic!("{context}"));
@@ -74,7 +74,7 @@ fn prove(name: &str, params: &str, stops: &[u64], max_items: u64) {
         memory.counts.clear();
         let current: &dyn Workload = after.as_deref().unwrap_or(work.as_ref());
         let done = match phase == stonewalled_phase {
-            true => run_all(&mut memory, walled_sources(work.as_ref(), stops, max_items)),
+            true => run_all(&mut memory, stonewalled_sources(work.as_ref(), stops, max_items)),
             false => run(&mut memory, current, phase, spec.threads.count_of(ranks)),
         };
         if phase == stonewalled_phase {
@@ -90,7 +90,7 @@ fn prove(name: &str, params: &str, stops: &[u64], max_items: u64) {
             let units = current.work_units_after(phase, &done);
             let unit = current.unit(phase).and_then(|unit| units.get(unit));
             assert!(
-                unit.is_none_or(|units_count| *units_count == done.iter().sum::<u64>()),
+                unit.is_none_or(|count| *count == done.iter().sum::<u64>()),
                 "{context}: {units:?}"
             );
         }
@@ -104,39 +104,39 @@ fn shares_of_one_directory_continue_to_one_number_and_counts_match_the_work_done
     for (stops, max_items) in
         [(&[3, 7, 1][..], 7), (&[1, 1, 1, 1], 1), (&[2], 9), (&[900, 2], 1000)]
     {
-        prove("dirops", "files=1000 size=5 stat=yes", stops, max_items);
-        prove("dirops", "files=9 names=hex order=random", stops, max_items);
-        prove("dirops", "files=100 order=reverse stat=yes stat-order=reverse", stops, max_items);
+        check("dirops", "files=1000 size=5 stat=yes", stops, max_items);
+        check("dirops", "files=9 names=hex order=random", stops, max_items);
+        check("dirops", "files=100 order=reverse stat=yes stat-order=reverse", stops, max_items);
         for widths in ["3/4", "7", "2/3/2"] {
-            prove("many-files", &format!("widths={widths} files=5"), stops, max_items);
+            check("many-files", &format!("widths={widths} files=5"), stops, max_items);
         }
-        prove("many-files", "widths=30/2 files=3 size=0 data=random", stops, max_items);
-        prove("churn", "files=200 directories=9 ops=1000 parts=7", stops, max_items);
-        prove("churn", "files=200 ops=1000 parts=64 directories=70 mix=read:1", stops, max_items);
+        check("many-files", "widths=30/2 files=3 size=0 data=random", stops, max_items);
+        check("churn", "files=200 directories=9 ops=1000 parts=7", stops, max_items);
+        check("churn", "files=200 ops=1000 parts=64 directories=70 mix=read:1", stops, max_items);
     }
 }
 
 #[test]
 fn the_only_share_of_a_directory_can_end_at_any_item() {
     for (stop, max_items) in [(1, 1), (1, 5), (9, 10), (33, 77), (99, 1_000_000)] {
-        let prove = |name: &str, params: &str| prove(name, params, &[stop], max_items);
+        let check = |name: &str, params: &str| check(name, params, &[stop], max_items);
         for params in ["levels=2 dirs=3 files=4", "levels=0 files=3", "levels=3 dirs=2 mode=create"]
         {
-            prove("fdtree", params);
+            check("fdtree", params);
         }
         for order in ["readdir", "name", "creation", "reverse", "random"] {
-            prove("tarball", &format!("files=200 directories=20 order={order}"));
+            check("tarball", &format!("files=200 directories=20 order={order}"));
         }
-        prove("tarball", "files=100 directories=100 size=0");
+        check("tarball", "files=100 directories=100 size=0");
         for option in ["", "subdirectories=3", "locations=1,2", "bias-read=off", "bias-create=off"]
         {
-            prove("postmark", &format!("number=100 transactions=200 {option}"));
+            check("postmark", &format!("number=100 transactions=200 {option}"));
         }
-        prove("postmark", "number=10 transactions=900 bias-create=10 bias-read=0 size-high=501");
+        check("postmark", "number=10 transactions=900 bias-create=10 bias-read=0 size-high=501");
         for listing in ["each", "once", "none"] {
             let more = format!("list-source={listing} reads-after=20 fill=2");
             let params = format!("ops=100 maildirs=5 store=100 read-store=50 {more}");
-            prove("maildir", &params);
+            check("maildir", &params);
         }
     }
 }
@@ -148,7 +148,7 @@ fn a_share_waits_once_and_its_compute_time_is_not_part_of_a_latency() {
     {
         let work = build(name, &set(params), &Setting::seed(1));
         let mut waits = Vec::new();
-        for mut source in walled_sources(work.as_ref(), &[3], 7) {
+        for mut source in stonewalled_sources(work.as_ref(), &[3], 7) {
             let mut op = Op::default();
             while source.next(&mut op) {
                 waits.extend((op.due != Nanos(0)).then_some(op.due));
@@ -163,14 +163,14 @@ fn a_share_without_more_items_does_not_wait() {
     // Shares of 3, 3 and 2 files, of which the first stops after one.
     let work = build("dirops", &[("files", "8")], &Setting::seed(1));
     let mut waits = 0;
-    for mut source in walled_sources(work.as_ref(), &[1, 100, 100], 3) {
+    for mut source in stonewalled_sources(work.as_ref(), &[1, 100, 100], 3) {
         let mut op = Op::default();
         while source.next(&mut op) {
             waits += u64::from(op.due == WAITED);
         }
     }
     assert_eq!(waits, 1);
-    prove("dirops", "files=8 names=hex", &[1, 100, 100], 3);
+    check("dirops", "files=8 names=hex", &[1, 100, 100], 3);
 }
 
 #[test]

@@ -49,7 +49,7 @@ fn a_call_that_began_before_a_name_changed_sees_the_former_object() {
     let mut names = names();
     let root = names.root();
     let old = add(&mut names, root, "name", 10, FILE);
-    let new = names.fresh();
+    let new = names.fresh_key();
     names.make(root, b"new", new, FILE, None, 5);
     names.rename((root, b"new"), (root, b"name"), new, 20);
     assert_eq!(names.known(root, b"name", 10), Some(old));
@@ -75,11 +75,11 @@ fn equal_inode_numbers_of_two_subvolumes_are_two_files() {
     let root = names.root();
     // Subvolumes of btrfs have their own device numbers, but one in the kernel.
     let kernel = (7, 257);
-    let of = |names: &mut Names, device, name: &str| {
+    let add_on = |names: &mut Names, device, name: &str| {
         let info = Info { key: (device, 257), mode: FILE, links: 1, ..Info::default() };
         names.add(root, name.as_bytes(), info, Path::new(""))
     };
-    let (one, other) = (of(&mut names, 100, "one"), of(&mut names, 101, "other"));
+    let (one, other) = (add_on(&mut names, 100, "one"), add_on(&mut names, 101, "other"));
     assert_eq!(names.opened(one, kernel), (one, true));
     assert_eq!(names.of_kernel(kernel), Some(one));
     assert_eq!(names.opened(other, kernel), (other, true));
@@ -101,7 +101,7 @@ fn a_removed_name_is_unknown_and_its_inode_number_can_be_reused() {
     let mut names = names();
     let root = names.root();
     let file = add(&mut names, root, "file", 10, FILE);
-    names.is_in_kernel(file, (7, 10));
+    names.set_kernel_inode(file, (7, 10));
     names.link(root, b"second", file, 5);
     names.remove(root, b"file", file);
     assert_eq!(names.known(root, b"file", 9), None);

@@ -54,7 +54,7 @@ impl Bench {
 }
 
 #[test]
-fn a_directory_of_an_unrecorded_program_is_found() {
+fn a_directory_created_by_an_unrecorded_program_is_found() {
     let mut bench = bench(tempfile::tempdir().unwrap());
     fs::create_dir_all(bench.path.join("d/new")).unwrap();
     // A failed call may have failed because `new` did not exist yet.
@@ -76,9 +76,9 @@ fn a_directory_that_was_removed_again_is_added_once() {
 }
 
 #[test]
-fn a_call_that_failed_because_a_name_existed_found_a_new_name_of_another_call() {
+fn a_call_that_failed_with_eexist_sees_a_name_that_another_call_just_created() {
     let mut bench = bench(tempfile::tempdir().unwrap());
-    let (d, made) = (bench.key("d"), bench.names.fresh());
+    let (d, made) = (bench.key("d"), bench.names.fresh_key());
     bench.names.make(d, b"x", made, libc::S_IFDIR | 0o755, None, 5);
     let exists = NameOutcome::Exists(libc::S_IFREG | 0o644);
     assert_eq!(bench.walk("d/x", false, exists).unwrap().key, Some(made));

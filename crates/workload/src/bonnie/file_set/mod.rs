@@ -270,7 +270,7 @@ impl FileSet {
         };
         let link = if self.kind == FileKind::Link { OpKind::Link } else { OpKind::Symlink };
         // Directories that contain files: the top directory, or all subdirectories.
-        let with_files = self.directories.max(1);
+        let file_directories = self.directories.max(1);
         let mut counts = match task {
             Task::Create => OpCounts::from([
                 (OpKind::Mkdir, directories),
@@ -286,10 +286,10 @@ impl FileSet {
                 // Each file is opened, and one more read finds its end.
                 let read = if self.is_read() { files } else { 0 };
                 OpCounts::from([
-                    (OpKind::Open, with_files + read),
+                    (OpKind::Open, file_directories + read),
                     (OpKind::Stat, files),
                     (OpKind::Read, chunks + read),
-                    (OpKind::Close, with_files + read),
+                    (OpKind::Close, file_directories + read),
                 ])
             }
             Task::StatRandom => OpCounts::from([
@@ -299,7 +299,7 @@ impl FileSet {
                 (OpKind::Close, 1 + non_empty),
             ]),
             Task::DeleteEach | Task::DeleteRandom => {
-                let opened = if task == Task::DeleteEach { with_files } else { opened };
+                let opened = if task == Task::DeleteEach { file_directories } else { opened };
                 OpCounts::from([
                     (OpKind::Open, opened),
                     (OpKind::Unlink, files),

@@ -60,7 +60,7 @@ impl<'a> Blocks<'a> {
         Blocks { bytes, position: 0, global: Extension::default() }
     }
 
-    /// Reads the next member's header; returns none at the end, which is a block of zeros or the end of the file.
+    /// Reads the next member's header; returns `None` at the end, which is a block of zeros or the end of the file.
     ///
     /// # Errors
     /// The mistake in the archive, and its position.
@@ -95,7 +95,7 @@ impl<'a> Blocks<'a> {
         }
     }
 
-    /// Reads the next block; returns none at the end.
+    /// Reads the next block; returns `None` at the end.
     fn next_block(&mut self) -> Result<Option<&'a [u8]>, ArchiveError> {
         let remaining = self.bytes.get(self.position as usize..).unwrap_or_default();
         if remaining.is_empty() && self.position > 0 {

@@ -64,7 +64,7 @@ impl Ops<'_> {
     }
 
     #[inline(never)]
-    fn next_in_general(&mut self, op: &mut Op) -> bool {
+    fn next_on_slow_path(&mut self, op: &mut Op) -> bool {
         match self.step {
             Step::File => self.file_op(op),
             Step::FirstFile => {
@@ -121,7 +121,7 @@ impl Items for Ops<'_> {
 
 impl OpSource for Ops<'_> {
     /// Handles the most frequent ops on a fast path, because each instruction here adds to every latency;
-    /// the result equals that of [`Ops::next_in_general`]. If each file has only one op, the call of the previous
+    /// the result equals that of [`Ops::next_on_slow_path`]. If each file has only one op, the call of the previous
     /// file is still set.
     fn next(&mut self, op: &mut Op) -> bool {
         if self.step == Step::File && self.is_in_sequence && self.index < self.end {
@@ -142,6 +142,6 @@ impl OpSource for Ops<'_> {
             self.write_op(op);
             return true;
         }
-        self.next_in_general(op)
+        self.next_on_slow_path(op)
     }
 }

@@ -372,7 +372,7 @@ enum Step {
     /// The top directory.
     Top,
     /// The directory of a kind.
-    FileClass,
+    ClassDirectory,
     /// The folder if the file is its first, else the file.
     Next,
     Create,
@@ -394,9 +394,9 @@ impl OpSource for Write<'_> {
             Step::Top => {
                 op.name.clear();
                 op.name.push(ORIGINAL);
-                (MKDIR, Step::FileClass)
+                (MKDIR, Step::ClassDirectory)
             }
-            Step::FileClass => {
+            Step::ClassDirectory => {
                 work.write_path(&mut op.name, class, None, None);
                 (MKDIR, Step::Next)
             }
@@ -418,7 +418,7 @@ impl OpSource for Write<'_> {
             }
             Step::Close => {
                 let next_step =
-                    if self.position.advance(class) { Step::FileClass } else { Step::Next };
+                    if self.position.advance(class) { Step::ClassDirectory } else { Step::Next };
                 (Call::Close { file: FILE }, next_step)
             }
         };

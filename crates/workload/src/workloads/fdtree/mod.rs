@@ -86,13 +86,13 @@ impl Fdtree {
         let number = |key: &str, index: usize| values.or_published(key, "set", set.1[index]);
         let (levels, dirs) = (number("levels", 0)?, number("dirs", 1)?);
         let (files, blocks) = (number("files", 2)?, number("size", 3)?);
-        let nodes = subtree_sizes(levels, dirs).filter(|nodes| {
-            nodes
+        let subtree_sizes = subtree_sizes(levels, dirs).filter(|sizes| {
+            sizes
                 .last()
                 .and_then(|directories| directories.checked_mul(files))
                 .is_some_and(|files| files <= MAX_FILES)
         });
-        let Some(nodes) = nodes else {
+        let Some(subtree_sizes) = subtree_sizes else {
             return Err(ParamError::Conflict(format!(
                 "levels={levels} dirs={dirs} files={files} make more than {MAX_FILES} files; use \
                  fewer of one of them"
@@ -107,7 +107,7 @@ impl Fdtree {
             fork_time: Nanos(values.number_or_zero("fork-time") * 1000),
             gap: GapKind::named(values.text("gap")),
             phases: if values.text("mode") == "create" { &PHASES[..2] } else { &PHASES },
-            subtree_sizes: nodes,
+            subtree_sizes,
             max_files: u64::MAX,
         })
     }
@@ -218,9 +218,9 @@ impl Workload for Fdtree {
 
     fn tree(&self, phase: usize) -> Box<dyn Tree + '_> {
         let phase = self.phases.get(phase).map(|(phase, _)| *phase);
-        let files = phase == Some(Phase::FileCreate);
-        let directories = files || !matches!(phase, None | Some(Phase::DirectoryRemove));
-        Box::new(FdtreeTree { work: self, files, directories })
+        let has_files = phase == Some(Phase::FileCreate);
+        let has_directories = has_files || !matches!(phase, None | Some(Phase::DirectoryRemove));
+        Box::new(FdtreeTree { work: self, has_files, has_directories })
     }
 
     fn needs(&self) -> Needs {
@@ -236,14 +236,14 @@ impl Workload for Fdtree {
 /// The tree with or without files, or an empty tree.
 struct FdtreeTree<'a> {
     work: &'a Fdtree,
-    files: bool,
-    directories: bool,
+    has_files: bool,
+    has_directories: bool,
 }
 
 impl Tree for FdtreeTree<'_> {
     fn lookup(&self, path: &[u8]) -> Option<Expected> {
         let mut parts = path.split(|byte| *byte == b'/');
-        if !self.directories || parts.next()? != ROOT {
+        if !self.has_directories || parts.next()? != ROOT {
             return None;
         }
         let (mut level, mut node) = (self.work.levels, 0);
@@ -254,7 +254,8 @@ impl Tree for FdtreeTree<'_> {
             } else {
                 let k = parse_number(part, level, b'F', self.work.files)?;
                 let number = node * self.work.files + self.work.files - k;
-                let exists = self.files && parts.next().is_none() && number < self.work.max_files;
+                let exists =
+                    self.has_files && parts.next().is_none() && number < self.work.max_files;
                 return exists.then(|| Expected::file(self.work.payload(node, k)));
             }
         }
@@ -262,16 +263,16 @@ impl Tree for FdtreeTree<'_> {
     }
 
     fn files(&self) -> u64 {
-        if self.files { self.work.file_count() } else { 0 }
+        if self.has_files { self.work.file_count() } else { 0 }
     }
 
     fn directories(&self) -> u64 {
-        if self.directories { self.work.directory_count() } else { 0 }
+        if self.has_directories { self.work.directory_count() } else { 0 }
     }
 }
 
-/// Parses the number `k`, from 1 to `max_files`, in the name `L<level><letter><k>`.
-fn parse_number(name: &[u8], level: usize, letter: u8, max_files: u64) -> Option<u64> {
+/// Parses the number `k`, from 1 to `max`, in the name `L<level><letter><k>`.
+fn parse_number(name: &[u8], level: usize, letter: u8, max: u64) -> Option<u64> {
     let rest = name.strip_prefix(b"L")?;
     let offset = rest.iter().position(|byte| *byte == letter)?;
     let number = |digits: &[u8]| {
@@ -280,7 +281,7 @@ fn parse_number(name: &[u8], level: usize, letter: u8, max_files: u64) -> Option
         std::str::from_utf8(digits).ok().filter(|_| is_canonical)?.parse::<u64>().ok()
     };
     let is_level = number(&rest[..offset])? == level as u64;
-    number(&rest[offset + 1..]).filter(|k| is_level && (1..=max_files).contains(k))
+    number(&rest[offset + 1..]).filter(|k| is_level && (1..=max).contains(k))
 }
 
 /// The ops of a phase that makes one call per name.
@@ -301,8 +302,8 @@ impl OpSource for NameOps<'_> {
                 (Call::Rmdir { dir: DirSlot::ROOT }, walk.next_directory_to_remove(name))
             }
             _ => {
-                let Some(unwritten) = self.files.checked_sub(1) else { return false };
-                self.files = unwritten;
+                let Some(remaining) = self.files.checked_sub(1) else { return false };
+                self.files = remaining;
                 (Call::Unlink { dir: DirSlot::ROOT }, walk.next_file(name))
             }
         };

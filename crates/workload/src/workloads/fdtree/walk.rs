@@ -51,7 +51,7 @@ impl<'a> Walk<'a> {
         self.length = name.as_bytes().len();
     }
 
-    /// Ascends to the parent; returns the number of the child from which it came, or none at the root.
+    /// Ascends to the parent; returns the number of the child from which it came, or `None` at the root.
     fn ascend(&mut self) -> Option<u64> {
         let (length, k) = self.ancestors.pop()?;
         self.length = length;
