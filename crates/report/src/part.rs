@@ -22,7 +22,7 @@ impl<'a> Part<'a> {
         Part { run: "", variant: "", kernel: None, trials }
     }
 
-    /// `curve as then`, with the kernel of a timeline, or `None` if there is no study.
+    /// The name of the part: `curve as then`, with the kernel of a timeline, or `None` if there is no study.
     pub fn name(&self) -> Option<String> {
         let kernel = self.kernel.map(|kernel| format!(", kernel {kernel}")).unwrap_or_default();
         let conditions = match self.variant {
