@@ -266,7 +266,7 @@ mod tests {
 
     #[test]
     fn ages_are_named_including_none_for_fresh_file_systems() {
-        let trials = [fixture::trials(), vec![fixture::on_an_aged_one()]].concat();
+        let trials = [fixture::trials(), vec![fixture::on_an_aged_file_system()]].concat();
         let text = repeat_command(&trials, None);
         assert!(text.contains("--age fill=80%,churn=2,files=lognormal:64K:1.5,seed=1"), "{text}");
         assert!(text.contains("--age none"), "{text}");

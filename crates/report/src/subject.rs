@@ -383,7 +383,7 @@ mod tests {
 
     #[test]
     fn the_result_of_aging_is_listed_with_its_range_over_trials() {
-        let mut trials = vec![fixture::on_an_aged_one(), fixture::on_an_aged_one()];
+        let mut trials = vec![fixture::on_an_aged_file_system(), fixture::on_an_aged_file_system()];
         if let Some(aged) = &mut trials[1].conditions.aged {
             aged.files = 9_999;
         }

@@ -75,7 +75,7 @@ fn records_of_lab_and_host_and_failed_ones_fit_the_schema() {
         fixture::on_several_disks(),
         fixture::over_another_in_user_space(),
         fixture::in_a_model(),
-        fixture::on_an_aged_one(),
+        fixture::on_an_aged_file_system(),
     ];
     let all = [
         fixture::trials(),
