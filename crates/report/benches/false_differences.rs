@@ -26,7 +26,7 @@ use fsdyno_report::{Basis, Format, SpecialFormat, Style, table};
 /// Number of reports on a host for each k, n, number of phases and shape.
 const REPORTS: usize = 10;
 
-/// Factor by which the lab has more reports, which are fast because no permutation test runs.
+/// The number of reports of the lab for each report on a host. They are fast because no permutation test runs.
 const LAB_FACTOR: usize = 8;
 
 /// The limit for the probability of a false difference.

@@ -1,4 +1,4 @@
-//! The growth of a time with size: the exponent of the power law that fits best.
+//! The growth of a time with size: the exponent of the power of the size that fits best.
 
 use crate::interval::LEVEL;
 use crate::student::two_sided_quantile;

@@ -91,7 +91,7 @@ fn records_of_lab_and_host_and_failed_ones_fit_the_schema() {
 }
 
 #[test]
-fn the_schema_knows_every_kind_of_op_and_no_other() {
+fn the_schema_allows_every_kind_of_op_and_no_other() {
     let valid = record(&fixture::trials()[0]);
     let op = valid["measured"]["phases"][0]["ops"].as_object().unwrap().values().next().unwrap();
     let with = |name: &str| {
@@ -218,7 +218,7 @@ fn the_json_report_fits_its_schema() {
     let trials = [fixture::trials(), fixture::with_failures()].concat();
     let mut printed = parsed(&table(&trials, None, Format::Json, Style::default()).unwrap());
     assert_eq!(schema_errors("report", &printed), Vec::<String>::new());
-    // Derived, and in no record.
+    // It is derived, so records do not contain it.
     printed[0]["unsafe"] = json!(["barrier=0: ..."]);
     assert_eq!(schema_errors("report", &printed), Vec::<String>::new());
     assert_eq!(record_errors(&printed[0]).len(), 1);

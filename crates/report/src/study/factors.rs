@@ -55,7 +55,7 @@ pub struct Factor {
 }
 
 impl Factor {
-    /// Returns true if its trials may lose acknowledged data. Such a cell is never the best and is in no mean.
+    /// Returns true if its trials may lose acknowledged data. Such a cell is never the best and is not part of a mean.
     pub fn is_unsafe(&self) -> bool {
         self.flags.iter().any(|flag| flag == Flag::Unsafe.name())
     }

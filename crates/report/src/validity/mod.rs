@@ -377,7 +377,7 @@ mod tests {
     }
 
     #[test]
-    fn a_phase_of_nearly_only_instructions_is_flagged_in_the_lab_alone() {
+    fn a_phase_of_almost_only_cpu_time_is_flagged_only_in_the_lab() {
         let mut lab = trial("lab");
         let disk = DiskPlan { name: "instant".into(), spec: Default::default() };
         lab.plan.medium = MediumPlan::Modelled(disk.into());

@@ -35,7 +35,7 @@ fn class(structure: Structure) -> &'static str {
         Structure::Superblock => "n0",
         Structure::Attribute => "n1",
         Structure::OwnerTree => "n2",
-        // A flush has no address and is in no picture.
+        // A flush has no address and is not drawn.
         Structure::DeviceEnd | Structure::Flush => "n3",
     }
 }
@@ -205,7 +205,7 @@ mod tests {
             assert!(!classes.contains(UNKNOWN));
         }
         let all: BTreeSet<_> = families.concat().into_iter().collect();
-        assert_eq!(all.len(), Structure::ALL.len() - 1, "one is in no picture");
+        assert_eq!(all.len(), Structure::ALL.len() - 1, "one structure is not drawn");
     }
 
     #[test]
