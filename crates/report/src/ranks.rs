@@ -142,7 +142,7 @@ fn scaling_table(trials: &[Trial]) -> Option<Table> {
         Column::number("items/s", |row: &ScalingRow| format_scaled(row.rate()))
             .means("calls of the phase's most frequent kind, by all ranks, divided by the time until the last rank was done; mean of the trials"),
         Column::number("scaling", |row: &ScalingRow| row.scaling.ratio.map(format_scaled).unwrap_or_default())
-            .means("the rate relative to that with the fewest ranks"),
+            .means("the rate divided by the rate with the fewest ranks"),
         Column::words("knee", |row: &ScalingRow| row.scaling.mark().to_string()).means(scaling::KNEE),
     ];
     let mut table = Table::of(columns, &rows);
