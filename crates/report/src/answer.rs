@@ -361,7 +361,7 @@ fn inverse(gap: Comparison) -> Comparison {
     Comparison { ratio: 1.0 / gap.ratio, interval, ..gap }
 }
 
-/// `a`, `a and b`, `a, b and c`.
+/// The items as text: `a`, `a and b`, `a, b and c`.
 fn join_list(items: &[String]) -> String {
     match items {
         [] => String::new(),

@@ -243,7 +243,7 @@ fn spread<'c, 'a>(
     column.sentence_name("their spread (±)")
 }
 
-/// `0.4 %`, or empty for a single trial.
+/// The relative half-width of the interval: `0.4 %`, or empty for a single trial.
 fn spread_of(summary: &Summary) -> String {
     summary.relative_half_width().map(number::percent).unwrap_or_default()
 }

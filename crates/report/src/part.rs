@@ -8,7 +8,7 @@ use fsdyno_record::Trial;
 pub struct Part<'a> {
     /// The run's name in the study's file, or empty if there is no study.
     pub run: &'a str,
-    /// `then`, `today` or `as-it-stands`, or empty if there is no study.
+    /// The conditions: `then`, `today` or `as-it-stands`, or empty if there is no study.
     pub variant: &'a str,
     /// Its kernel, if the study is a timeline.
     pub kernel: Option<&'a str>,

@@ -44,7 +44,7 @@ pub(crate) fn scaling<K: PartialEq>(points: &[(K, u32, f64)]) -> Vec<Scaling> {
 }
 
 /// Returns the first point of a curve after which each additional client or rank gains less than [`MIN_GAIN`] of the
-/// average rate of one, or `None` if all gain more. A point is its place, the number, and the rate.
+/// average rate of one, or `None` if all gain more. A point is its index, the number of clients or ranks, and the rate.
 fn knee(curve: &[(usize, u32, f64)]) -> Option<usize> {
     curve.windows(2).find_map(|pair| {
         let ((index, few, low), (_, many, high)) = (pair[0], pair[1]);

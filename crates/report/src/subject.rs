@@ -61,8 +61,8 @@ fn lab(trials: &[Trial]) -> Option<String> {
     Some(format!("lab ({}): {}", times.join("; "), parts.join("; ")))
 }
 
-/// `not in effect: the disk's optimal_io_size is 0, and the guest's driver has 131072 (kernel 6.12.96)`;
-/// with the affected trials, if not all are affected.
+/// A line for each setting without effect: `not in effect: the disk's optimal_io_size is 0, and the guest's driver has
+/// 131072 (kernel 6.12.96)`; with the affected trials, if not all are affected.
 fn not_in_effect(trials: &[Trial]) -> Vec<String> {
     let mut settings: Vec<&String> = Vec::new();
     trials
@@ -91,8 +91,8 @@ fn not_in_effect(trials: &[Trial]) -> Vec<String> {
     settings.into_iter().map(line).collect()
 }
 
-/// `aged fill=80%,churn=1,files=mix: 79.9 % full, 812 files present, 815 removed during aging`; with ranges
-/// for several trials.
+/// A line for each age: `aged fill=80%,churn=1,files=mix: 79.9 % full, 812 files present, 815 removed during aging`;
+/// with ranges for several trials.
 fn ages(trials: &[Trial]) -> Vec<String> {
     let mut ages: Vec<(String, Vec<Aged>)> = Vec::new();
     for trial in trials {

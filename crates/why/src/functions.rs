@@ -32,7 +32,7 @@ impl Difference {
     }
 
     /// Returns the function's name, followed by its old name if that is different:
-    /// `find_get_block_common (__find_get_block)`.
+    /// The name, with the old name: `find_get_block_common (__find_get_block)`.
     pub fn names(&self) -> String {
         match &self.old_name {
             Some(old_name) => format!("{} ({old_name})", self.function),

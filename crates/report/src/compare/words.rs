@@ -190,7 +190,7 @@ pub fn measure(metric: Metric) -> &'static str {
     }
 }
 
-/// `1 slower, 2 faster, 4 same, 1 undecided, of 8.`, and the largest slowdown.
+/// The numbers of verdicts, and the largest slowdown: `1 slower, 2 faster, 4 same, 1 undecided, of 8.`
 pub fn summary(compared: &Compared) -> String {
     let mut parts = Vec::new();
     for (verdict, word) in [
@@ -273,14 +273,14 @@ pub fn steps(axis: &str, compared: &Compared) -> String {
 pub const COUNTED: &str =
     "instructions per op of the threads that make the calls, counted in one trial of each side";
 
-/// `+280 of them in btrfs_foo`, or `no single function accounts for it`.
+/// The function with most of the difference: `+280 of them in btrfs_foo`, or `no single function accounts for it`.
 pub fn source(step: &ExplainedStep) -> String {
     let source = step.source.as_ref();
     source
         .map_or("no single function accounts for it".into(), |source| sanitize(&source.to_string()))
 }
 
-/// `instructions per op 100 -> 130, +30 of them in btrfs_foo`.
+/// The explanation of a step: `instructions per op 100 -> 130, +30 of them in btrfs_foo`.
 pub fn explained(step: &ExplainedStep) -> String {
     format!("instructions per op {:.0} -> {:.0}, {}", step.base, step.new, source(step))
 }

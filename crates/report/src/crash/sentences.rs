@@ -69,7 +69,7 @@ pub fn violations_of(row: &Row) -> usize {
     row.count(|outcome| outcome.findings.violations() > 0 || outcome.recovery.lost.is_some())
 }
 
-/// `400 cuts`.
+/// The number of cuts as text: `400 cuts`.
 fn counted_cuts(row: &Row) -> String {
     number::counted(row.outcomes.len(), "cut")
 }

@@ -103,7 +103,7 @@ fn appearances(rows: &[Row]) -> Vec<Appearance> {
     Appearances::of_kinds(rows.iter().map(kind))
 }
 
-/// `maildir on ext4, xfs: power cuts`.
+/// The title: `maildir on ext4, xfs: power cuts`.
 fn title(rows: &[Row]) -> String {
     let (mut workloads, mut names): (Vec<&str>, Vec<&str>) = (Vec::new(), Vec::new());
     for row in rows {

@@ -18,7 +18,7 @@ use crate::view;
 /// A chart with its file name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ChartFile {
-    /// `dirops-create-latency.svg`: lower-case letters, digits and hyphens.
+    /// The name, of lower-case letters, digits and hyphens: `dirops-create-latency.svg`.
     pub name: String,
     /// A self-contained SVG document for a white background.
     pub svg: String,
