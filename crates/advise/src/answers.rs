@@ -20,7 +20,7 @@ pub struct Answers {
     pub command: Vec<String>,
     /// The target of the trials.
     pub on: TrialTarget,
-    /// The options that may be tried.
+    /// The required safety, which limits the options that are tried.
     pub safety: Safety,
     /// The total time that the commands may take.
     pub limit: Duration,
@@ -74,8 +74,8 @@ pub fn parse_trial_target(text: &str) -> Result<TrialTarget, String> {
     let error = || {
         let hint = suggest::hint(text, fsdyno_machine::names());
         format!(
-            "'{text}' is neither the name of a machine nor an existing directory: {hint} (a directory and \
-             loop:8G are possible, too)"
+            "'{text}' is neither the name of a machine nor an existing directory: {hint} (an existing directory or \
+             loop:8G is also possible)"
         )
     };
     match Target::parse(text)? {
@@ -118,7 +118,7 @@ pub fn safety(text: &str) -> Result<Safety, String> {
     })
 }
 
-/// Parses a time.
+/// Parses a time limit.
 ///
 /// # Errors
 /// Text that is not a time.
@@ -168,8 +168,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_invalid_answer_gets_a_message_with_the_valid_ones() {
-        for (error, says) in [
+    fn the_message_for_an_invalid_answer_names_valid_answers() {
+        for (error, expected) in [
             (parse_trial_target("laptop-2025").unwrap_err(), "did you mean 'laptop-2026'?"),
             (parse_trial_target("").unwrap_err(), "there are: server-2026"),
             (parse_trial_target("loop:x").unwrap_err(), "loop:4G"),
@@ -180,7 +180,7 @@ mod tests {
             (filesystems("ext4,xsf").unwrap_err(), "did you mean 'xfs'?"),
             (filesystems(" ").unwrap_err(), "such as ext4,xfs"),
         ] {
-            assert!(error.contains(says) && !error.contains('\n'), "{error}");
+            assert!(error.contains(expected) && !error.contains('\n'), "{error}");
         }
         assert_eq!(filesystems("ext4, xfs ext4").unwrap(), ["ext4", "xfs"]);
         assert_eq!(parse_trial_target("pi-2024"), Ok(TrialTarget::Machine("pi-2024".into())));

@@ -29,7 +29,7 @@ impl<R: BufRead, W: Write> Asker<R, W> {
         let _ = writeln!(self.questions, "{}. {question}", self.number);
         let prompt = default.map_or("> ".to_string(), |default| format!("[{default}] > "));
         loop {
-            let answer = self.line(&prompt)?;
+            let answer = self.read_answer(&prompt)?;
             let answer = if answer.is_empty() { default.unwrap_or_default() } else { &answer };
             match parse(answer) {
                 Ok(value) => return Ok(value),
@@ -40,13 +40,13 @@ impl<R: BufRead, W: Write> Asker<R, W> {
         }
     }
 
-    /// Asks a yes-or-no question; anything but a yes is a no.
+    /// Asks a yes-or-no question; any answer other than yes means no.
     pub fn confirm(&mut self, question: &str) -> bool {
-        let answer = self.line(&format!("{question} [y/N] ")).unwrap_or_default();
+        let answer = self.read_answer(&format!("{question} [y/N] ")).unwrap_or_default();
         ["y", "yes"].contains(&answer.to_lowercase().as_str())
     }
 
-    fn line(&mut self, prompt: &str) -> Result<String, Failure> {
+    fn read_answer(&mut self, prompt: &str) -> Result<String, Failure> {
         let _ = write!(self.questions, "{prompt}");
         let _ = self.questions.flush();
         let mut line = String::new();
@@ -65,13 +65,13 @@ mod tests {
     use crate::purpose;
 
     #[test]
-    fn an_invalid_answer_gets_one_line_and_the_question_again() {
+    fn an_invalid_answer_is_explained_in_one_line_and_read_again() {
         let answers = b"mial\n\n mail \nyes\n".as_slice();
         let mut asker = Asker { answers, questions: Vec::new(), number: 0 };
         let purpose = asker.ask("What for?", None, purpose::parse).unwrap();
         assert_eq!(purpose.name, "mail");
         assert!(asker.confirm("Run?"));
-        assert!(!asker.confirm("Run?"), "the end of the answers is a no");
+        assert!(!asker.confirm("Run?"), "the end of the answers means no");
         assert!(asker.ask("On?", None, purpose::parse).is_err());
         let shown = String::from_utf8(asker.questions).unwrap();
         let lines: Vec<&str> = shown.lines().collect();

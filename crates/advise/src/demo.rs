@@ -10,7 +10,7 @@ use fsdyno_venue::capabilities::Capabilities;
 
 /// The size of a demo.
 struct Size {
-    /// Candidates; those that cannot run here are omitted.
+    /// The candidate file systems; those that cannot run here are omitted.
     filesystems: &'static [&'static str],
     /// The arguments of `fsdyno run` on every venue.
     run_args: &'static str,
@@ -18,9 +18,9 @@ struct Size {
     lab_args: &'static str,
 }
 
-/// Chosen for a duration of three minutes on two cores, and for rows without a flag about size: 20,000 files keep each
-/// phase above 0.1 s and the instrument overhead below 3 % of it. With a mount before the removal, f2fs would read each
-/// inode in a separate request, which increases the overhead of the disk's server.
+/// The default size, chosen so that the demo takes three minutes on two cores and no row has a flag about size: 20,000
+/// files keep each phase above 0.1 s, and the instrument overhead below 3 % of the phase. With a mount before the
+/// removal, f2fs would read each inode in a separate request, which increases the overhead of the disk's server.
 const DEFAULT: Size = Size {
     filesystems: &["ext4", "xfs", "btrfs", "f2fs"],
     run_args: "dirops --set files=20000 --set remount=no --repeat 3",
@@ -38,22 +38,22 @@ const QUICK: Size = Size {
 pub struct Demo {
     /// True for fewer files, file systems and trials.
     pub quick: bool,
-    /// The number of trials that run at the same time, if not one for each processor.
+    /// The number of trials that run at the same time, or `None` for one trial per processor.
     pub jobs: Option<u16>,
-    /// The result folder, if not the default one, in which an earlier demo is replaced.
+    /// The result folder, or `None` for the default folder, in which an earlier demo is replaced.
     pub out: Option<PathBuf>,
 }
 
 impl Demo {
     /// Returns the arguments of `fsdyno` that run the demo; `missing` lists what the lab needs and this host lacks.
-    /// Reports what cannot run here, and removes an earlier demo from the default folder.
+    /// Reports to the user what cannot run here, and removes an earlier demo from the default folder.
     ///
     /// # Errors
     /// Files of an earlier demo that cannot be removed.
     pub fn args(&self, missing: &[String]) -> Result<Vec<String>, Failure> {
         let size = if self.quick { QUICK } else { DEFAULT };
         let mut args = vec!["run".to_string()];
-        let mut add = |more: &str| args.extend(more.split_whitespace().map(String::from));
+        let mut add = |text: &str| args.extend(text.split_whitespace().map(String::from));
         add(size.run_args);
         let filesystems = if missing.is_empty() { runnable(&size) } else { Vec::new() };
         match filesystems.is_empty() {

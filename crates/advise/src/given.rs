@@ -10,7 +10,7 @@ use crate::answers::{self, Answers, SAFETY, Safety, TrialTarget};
 use crate::ask::Asker;
 use crate::purpose::{self, OWN, Purpose};
 
-/// The time of all commands, if none is given.
+/// The default time limit of all commands together.
 const TIME: &str = "30m";
 
 /// The answers that options provide.
@@ -30,7 +30,7 @@ pub struct Given {
     pub command: Vec<String>,
 }
 
-/// Refuses options that contradict each other.
+/// Rejects options that contradict each other.
 ///
 /// # Errors
 /// The contradiction.
@@ -41,11 +41,11 @@ pub fn check(given: &Given) -> Result<(), Failure> {
     }
     let is_own = given.purpose.is_none_or(|purpose| purpose.name == OWN);
     if !given.command.is_empty() && !is_own {
-        return Err(Failure::invalid_use(format!("a command is recorded with --for {OWN} alone")));
+        return Err(Failure::invalid_use(format!("a command is recorded only with --for {OWN}")));
     }
     if let (Some(TrialTarget::Directory(path)), Some(_)) = (&given.on, &given.fs) {
         return Err(Failure::invalid_use(format!(
-            "--fs: '{path}' is on one file system already; give a machine or loop:8G to compare others"
+            "--fs: '{path}' is already on a file system; give a machine or loop:8G to compare others"
         )));
     }
     Ok(())
@@ -67,7 +67,7 @@ pub fn from_options(given: &Given) -> Result<Answers, Failure> {
     .collect();
     let (Some(purpose), Some(on), true) = (given.purpose, &given.on, missing.is_empty()) else {
         return Err(Failure::invalid_use(format!(
-            "no terminal to ask on; missing: {} (--safety, --time and --fs have defaults)",
+            "there is no terminal for questions; missing: {} (--safety, --time and --fs have defaults)",
             missing.join(", ")
         )));
     };

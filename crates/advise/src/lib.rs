@@ -1,5 +1,5 @@
-//! Turns at most five answers into the fsdyno commands to run, with the time that each takes; and chooses the command of
-//! the demo, which asks nothing.
+//! Turns at most five answers into the fsdyno commands to run, with the time that each takes; also chooses the command
+//! of the demo, which asks nothing.
 
 pub mod answers;
 mod ask;

@@ -12,7 +12,7 @@ use crate::step::{NO_TIME, Step, args, option_args};
 /// The candidate numbers of power cuts, in order of preference.
 const CUTS: [u32; 3] = [100, DEFAULT_CUTS, 20];
 
-/// The number of power cuts if times are not known: no loss in 50 cuts bounds the loss rate below 5.9 % (95 %
+/// The number of power cuts if times are not known: 50 cuts without a loss show that the loss rate is below 5.9 % (95 %
 /// confidence; docs/crash.md).
 pub const DEFAULT_CUTS: u32 = 50;
 
@@ -23,15 +23,15 @@ const TIME_PER_CUT: Duration = Duration::from_secs(1);
 /// and the time that it takes.
 ///
 /// # Errors
-/// The reason to omit it.
+/// The reason to omit the step.
 pub fn step_within(
     answers: &Answers,
     remaining: Duration,
     one_trial: Option<Estimate>,
 ) -> Result<(Step, Duration), String> {
-    let number = u32::try_from(tested(answers).len()).unwrap_or(u32::MAX);
+    let count = u32::try_from(testable_filesystems(answers).len()).unwrap_or(u32::MAX);
     let needed =
-        |trial: Estimate, cuts: u32| trial.time + TIME_PER_CUT * cuts.saturating_mul(number);
+        |trial: Estimate, cuts: u32| trial.time + TIME_PER_CUT * cuts.saturating_mul(count);
     let (cuts, time) = match one_trial {
         None => (DEFAULT_CUTS, None),
         Some(trial) => {
@@ -49,15 +49,15 @@ pub fn step_within(
     Ok((step, time.unwrap_or_default()))
 }
 
-/// Returns the file systems that are crash-tested: those whose durability guarantee is known.
-fn tested(answers: &Answers) -> Vec<&String> {
+/// Returns the file systems that can be crash-tested: those whose durability guarantee is known.
+fn testable_filesystems(answers: &Answers) -> Vec<&String> {
     answers.filesystems.iter().filter(|name| Guarantee::of(name).is_some()).collect()
 }
 
 /// Returns the step for a workload, given as command-line arguments, with a number of cuts and the time as text.
 ///
 /// # Errors
-/// The reason to omit it.
+/// The reason to omit the step.
 pub fn step(answers: &Answers, work: &[String], cuts: u32, time: String) -> Result<Step, String> {
     if !matches!(answers.on, TrialTarget::Machine(_)) {
         return Err(
@@ -65,19 +65,19 @@ pub fn step(answers: &Answers, work: &[String], cuts: u32, time: String) -> Resu
                 .into(),
         );
     }
-    let tested = tested(answers);
-    if tested.is_empty() {
+    let testable = testable_filesystems(answers);
+    if testable.is_empty() {
         let names = answers.filesystems.join(", ");
         return Err(format!(
-            "no power cuts: fsdyno does not know what {names} guarantee after fsync"
+            "no power cuts: fsdyno does not know the guarantees of {names} after fsync"
         ));
     }
-    // These guests boot cold.
+    // The guests of crash tests always boot cold, so they take no `boot` axis.
     let axes: Vec<_> = answers.on.axes().into_iter().filter(|(axis, _)| *axis != "boot").collect();
     let mut args = args("crash", &[]);
     args.extend(work.iter().cloned());
     args.extend(option_args(&axes));
-    args.extend(tested.into_iter().flat_map(|name| ["--fs".to_string(), name.clone()]));
+    args.extend(testable.into_iter().flat_map(|name| ["--fs".to_string(), name.clone()]));
     args.extend(["--cuts".to_string(), cuts.to_string()]);
     Ok(Step::new("Cut the power during the same work, and count the losses", time, args))
 }
@@ -89,7 +89,7 @@ mod tests {
     use crate::purpose;
 
     #[test]
-    fn the_number_of_cuts_is_that_of_the_file_systems_that_are_tested() {
+    fn only_testable_file_systems_count_for_the_time_of_power_cuts() {
         let answers = Answers {
             purpose: purpose::parse("mail").unwrap(),
             command: Vec::new(),

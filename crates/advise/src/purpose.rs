@@ -12,12 +12,12 @@ pub struct Purpose {
     pub workload: Option<&'static str>,
     /// The parameters to set if a trial with the workload's defaults takes minutes or hours.
     pub overrides: &'static [&'static str],
-    /// True if its programs wait until data is durable, so that a power cut could lose acknowledged data; such purposes
-    /// are also tested with power cuts.
+    /// True if programs with this purpose wait until data is durable, so that a power cut could lose acknowledged data;
+    /// such purposes are also tested with power cuts.
     pub acknowledges: bool,
 }
 
-/// All purposes. To add one, add a row.
+/// All purposes. To add a purpose, add a row.
 pub const ALL: &[Purpose] = &[
     Purpose {
         name: "mail",
@@ -42,7 +42,7 @@ pub const ALL: &[Purpose] = &[
 pub const OWN: &str = "own";
 
 impl Purpose {
-    /// Returns the description: that of its workload.
+    /// Returns the description of the purpose, which is that of its workload.
     pub fn about(&self) -> &'static str {
         self.kind()
             .map_or("Your own program: its calls are recorded and then replayed.", |workload| {
@@ -62,9 +62,9 @@ impl Purpose {
     }
 }
 
-/// Returns the names of all purposes, joined by `between`.
-pub fn names(between: &str) -> String {
-    ALL.iter().map(|purpose| purpose.name).collect::<Vec<_>>().join(between)
+/// Returns the names of all purposes, joined by `separator`.
+pub fn names(separator: &str) -> String {
+    ALL.iter().map(|purpose| purpose.name).collect::<Vec<_>>().join(separator)
 }
 
 /// Finds the purpose with this name.
@@ -86,7 +86,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_purpose_has_a_workload_of_the_catalog_or_is_a_program_of_the_user() {
+    fn every_purpose_has_a_workload_or_is_the_users_own_program() {
         for purpose in ALL {
             assert_eq!(purpose.kind().is_some(), purpose.name != OWN, "{}", purpose.name);
         }

@@ -18,7 +18,7 @@ use crate::answers::{Answers, Safety, TrialTarget};
 use crate::power_cuts;
 use crate::step::{NO_TIME, Step, args, option_args};
 
-/// The numbers of trials per configuration to consider, best first.
+/// The candidate numbers of trials per configuration, in order of preference.
 const REPEATS: [u32; 4] = [5, 3, 2, 1];
 
 /// The number of trials per configuration if this machine's speed is unknown.
@@ -48,8 +48,7 @@ impl Steps {
     }
 
     /// Runs the commands one by one, each as its own process, so that its output, its stored command and its exit code
-    /// are those of the command run alone. Returns the exit code of the first one that fails; then those after it are
-    /// not run.
+    /// are the same as if it were run alone. If a command fails, returns its exit code and does not run the rest.
     ///
     /// # Errors
     /// A command that cannot be started.
@@ -98,13 +97,13 @@ fn program_steps(answers: &Answers) -> Result<Steps, Failure> {
     args.extend(target_args(answers));
     args.extend(["--repeat".into(), DEFAULT_REPEATS.to_string()]);
     let about = match answers.on {
-        TrialTarget::Directory(_) => "Replay them here, each result compared",
-        _ => "Replay them on each file system, each result compared",
+        TrialTarget::Directory(_) => "Replay the calls here and compare each result",
+        _ => "Replay the calls on each file system and compare each result",
     };
     let unknown_time = || "known after the recording".to_string();
     let mut steps = Steps {
         steps: vec![
-            Step::new("Record the calls of the program", "that of the program".into(), record),
+            Step::new("Record the calls of the program", "the program's own".into(), record),
             Step::new(about, unknown_time(), args),
         ],
         omitted: Vec::new(),
@@ -121,13 +120,14 @@ fn program_steps(answers: &Answers) -> Result<Steps, Failure> {
 
 /// Returns the commands for the workload of the purpose.
 fn workload_steps(answers: &Answers) -> Result<Steps, Failure> {
-    let one_trial = estimated(answers, 1)?;
+    let one_trial = estimate_time(answers, 1)?;
     let time_of = |repeat: u32| one_trial.map(|estimate| estimate.time * repeat);
     let is_over = |time: Option<Duration>, limit: Duration| time.is_some_and(|time| time > limit);
     if is_over(time_of(1), answers.limit) {
         let least = one_trial.map(|estimate| estimate.to_string()).unwrap_or_default();
         return Err(Failure::invalid_use(format!(
-            "one trial of each takes {least}, longer than --time allows; give more time, or fewer file systems"
+            "one trial of each file system takes {least}, longer than --time allows; give more time, or fewer file \
+             systems"
         )));
     }
     // The comparison leaves at least two thirds of the time to the search of options.
@@ -140,7 +140,7 @@ fn workload_steps(answers: &Answers) -> Result<Steps, Failure> {
         TrialTarget::Directory(_) => "Measure the file system of the directory",
         _ => "Compare the file systems",
     };
-    let time = estimated(answers, repeat)?;
+    let time = estimate_time(answers, repeat)?;
     let time_text = time.map_or(NO_TIME.to_string(), |estimate| estimate.to_string());
     let mut steps = Steps {
         steps: vec![Step::new(about, time_text, run_args(answers, repeat))],
@@ -157,7 +157,7 @@ fn workload_steps(answers: &Answers) -> Result<Steps, Failure> {
         }
     }
     if answers.on.takes_filesystems() {
-        match search(answers, remaining, one_trial) {
+        match search_step(answers, remaining, one_trial) {
             Ok(step) => steps.steps.push(step?),
             Err(reason) => steps.omitted.push(reason),
         }
@@ -176,8 +176,8 @@ fn tunable_filesystems(answers: &Answers) -> Vec<&String> {
     answers.filesystems.iter().filter(has).collect()
 }
 
-/// Returns the search of options within a time, or the reason to omit it.
-fn search(
+/// Returns the step that searches options within the remaining time, or the reason to omit the step.
+fn search_step(
     answers: &Answers,
     remaining: Duration,
     one_trial: Option<Estimate>,
@@ -216,11 +216,11 @@ fn search(
             rough(remaining)
         ));
     }
-    let about = "Search the options of each, compared with its defaults";
+    let about = "Search the options of each file system, and compare with its defaults";
     Ok(Ok(Step::new(about, format!("at most {}", rough(remaining)), args)))
 }
 
-/// Returns a time as the value of `--budget`.
+/// Formats a time as the value of `--budget`.
 fn budget(time: Duration) -> String {
     match time.as_secs().max(1) {
         seconds if seconds < 120 => format!("{seconds}s"),
@@ -256,12 +256,12 @@ fn spec(answers: &Answers, axes: &[(&str, &str)]) -> Result<RunSpec, Failure> {
     })
 }
 
-/// Returns the time of a run on this machine, or `None` if no trial of its workload has run here: a rough estimate
-/// must not refuse a request.
+/// Estimates the time of a run on this machine; returns `None` if no trial of its workload has run here, because a
+/// request must not be rejected on account of a rough estimate.
 ///
 /// # Errors
-/// A request that a run would refuse.
-fn estimated(answers: &Answers, repeat: u32) -> Result<Option<Estimate>, Failure> {
+/// A request that a run would reject.
+fn estimate_time(answers: &Answers, repeat: u32) -> Result<Option<Estimate>, Failure> {
     let mut axes = answers.on.axes();
     axes.extend(answers.filesystems.iter().map(|name| ("fs", name.as_str())));
     let experiment = Experiment::resolve(RunSpec { repeat, ..spec(answers, &axes)? })?;

@@ -81,7 +81,9 @@ fn sort(trials: &mut [Trial], first_results: &BTreeMap<String, usize>) {
 /// Reports the flags of trials that are printed in the format of another program, which does not include flags.
 pub fn say_verdicts(trials: &[Trial], format: Format) {
     if format == Format::Special(SpecialFormat::Original) {
-        fsdyno_report::verdicts(trials).iter().for_each(|line| say(&format!("fsdyno: {line}")));
+        fsdyno_report::flags_and_failures(trials)
+            .iter()
+            .for_each(|line| say(&format!("fsdyno: {line}")));
     }
 }
 

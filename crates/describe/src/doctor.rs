@@ -1,4 +1,4 @@
-//! Checks which parts work on this host, and finds the commands that install missing ones.
+//! Checks which parts of fsdyno work on this host, and finds the commands that install what is missing.
 
 use fsdyno_campaign::leftovers;
 use fsdyno_filesystem::array;
@@ -18,10 +18,10 @@ struct Finding {
     state: State,
     /// The version, path or error found.
     detail: String,
-    /// The command that installs it if it is missing.
+    /// The command that installs the part if it is missing.
     #[serde(rename = "cure")]
     remedy: Option<String>,
-    /// True if the lab needs it.
+    /// True if the lab needs the part.
     needed: bool,
 }
 
@@ -96,7 +96,7 @@ fn qemu() -> Finding {
     Finding { needed: true, ..found }
 }
 
-/// Checks the lab's kernel. A missing one is only a note if apt can download it.
+/// Checks the lab's kernel. A missing kernel is only a note if apt can download one.
 fn kernel() -> Finding {
     let cache = match Cache::of_user() {
         Ok(cache) => cache,

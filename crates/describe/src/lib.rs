@@ -1,6 +1,7 @@
-//! Descriptions for users: lists of available items, single items in full, and what this host lacks.
+//! Descriptions for users: lists of available items, single items in full, and the parts that this host lacks.
 //!
-//! An item is shown as text or as JSON; lists and findings are an [`Output`](fsdyno_report::Output) in every format.
+//! An item is shown as text or as JSON; lists and findings implement [`Output`](fsdyno_report::Output) and thus have
+//! every format.
 
 pub mod doctor;
 pub mod list;

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 /// Rows with named columns.
 #[derive(Default)]
 pub struct Listing {
-    /// The names of the columns.
+    /// The headers of the columns.
     pub heads: &'static [&'static str],
     /// The cells.
     pub rows: Vec<Vec<String>>,
@@ -15,7 +15,7 @@ pub struct Listing {
     pub empty: &'static str,
     /// Explanations below the table.
     pub notes: Vec<Block>,
-    /// The width of the terminal, above which rows are stacked, or `None` in a pipe.
+    /// The width of the terminal, or `None` in a pipe; wider rows are stacked.
     pub limit: Option<usize>,
     /// The data for JSON, if it differs from the rows.
     pub value: Option<Value>,

@@ -9,7 +9,7 @@ use crate::baseline::compare;
 use crate::measure::Measure;
 use crate::model::{Pair, Row};
 
-/// All pairs; those of one fresh row are adjacent.
+/// All pairs; the pairs of one fresh row are adjacent.
 pub fn pairs(rows: &[Row<'_>], measure: Measure, least: f64) -> Vec<Pair> {
     let first_trials = || rows.iter().map(|row| row.trials.first().map(|(trial, _)| *trial));
     let is_aged: Vec<bool> =
@@ -32,8 +32,8 @@ pub fn pairs(rows: &[Row<'_>], measure: Measure, least: f64) -> Vec<Pair> {
     pairs
 }
 
-/// The key that two rows must share: the plan without the age, and the lab or the host. A lab's snapshot belongs to
-/// the guest of one file system and is not part of the conditions.
+/// The key that the two rows of a pair share: the plan without the age, and the lab or the host. The lab's snapshot is
+/// ignored, because it belongs to the guest of one file system.
 fn key(trial: &Trial) -> (Plan, BTreeMap<&str, &str>, &str, &str) {
     let parts = trial.lab.iter().map(|(name, value)| (name.as_str(), value.as_str()));
     let conditions = &trial.conditions;
@@ -77,7 +77,7 @@ mod tests {
     }
 
     #[test]
-    fn their_p_values_are_adjusted_with_all_others_of_the_report() {
+    fn the_p_values_of_pairs_are_adjusted_with_all_others_of_the_report() {
         let mut trials = fixture::fresh_and_aged();
         for trial in &mut trials {
             let aged = u64::from(trial.plan.age().is_some());

@@ -1,4 +1,4 @@
-//! The answer in a few sentences, computed from the numbers and limited to significant results.
+//! The answer to a comparison in a few sentences, computed from the numbers and limited to significant results.
 
 use crate::validity::Flag;
 use fsdyno_stats::compare::{Comparison, Verdict};
@@ -9,8 +9,8 @@ use crate::model::{Row, Section};
 use crate::number;
 use crate::repeats;
 
-/// The fastest file systems, or the relation of each to the baseline, and the largest difference; or why there is no
-/// verdict. Then the unsafe rows, which are not ranked, and the result of a requested interval width.
+/// The fastest file systems, or the relation of each to the baseline, and the largest difference; or the reason why
+/// there is no verdict. The unsafe rows, which are not ranked, and the result of a requested interval width follow.
 pub fn sentences(sections: &[Section<'_>], baseline: Option<&str>) -> Vec<String> {
     let mut sentences = verdicts(sections, baseline);
     sentences.extend(unsafe_rows(sections));
@@ -54,8 +54,8 @@ fn verdicts(sections: &[Section<'_>], baseline: Option<&str>) -> Vec<String> {
 /// The minimum share of its workload's time that makes a phase a main phase.
 const MIN_MAIN_SHARE: f64 = 0.1;
 
-/// The phases that took at least [`MIN_MAIN_SHARE`] of the time of their workload in some row, and the others, such
-/// as the creation of directories beforehand.
+/// The phases that took at least [`MIN_MAIN_SHARE`] of the time of their workload in some row, and the other phases,
+/// such as the creation of directories beforehand.
 pub fn main_phases<'s, 'a>(
     all: Vec<&'s Section<'a>>,
 ) -> (Vec<&'s Section<'a>>, Vec<&'s Section<'a>>) {
@@ -88,7 +88,7 @@ pub fn first_main(sections: &[Section<'_>]) -> usize {
     sections.iter().position(is_first).unwrap_or(0)
 }
 
-/// The rows that sentences are about: unsafe rows only if all are unsafe, or if others are compared with them.
+/// The rows that sentences compare: an unsafe row only if all rows are unsafe, or if other rows are compared with it.
 fn ranked<'s, 'a>(section: &'s Section<'a>) -> impl Iterator<Item = &'s Row<'a>> + Clone {
     let all_unsafe = section.rows.iter().all(|row| !row.is_safe());
     section.rows.iter().filter(move |row| all_unsafe || row.is_safe() || is_base(row, section))
@@ -229,8 +229,8 @@ fn relation(row: &Row<'_>, least: f64) -> Relation {
     }
 }
 
-/// The relations to the baseline, in the order in which sentences name them.
-const WORDS: [&str; 7] = [
+/// The predicates for relations to the baseline, in the order in which sentences use them.
+const PREDICATES: [&str; 7] = [
     "faster in",
     "more space-efficient in",
     "slower in",
@@ -240,15 +240,14 @@ const WORDS: [&str; 7] = [
     "undecided in",
 ];
 
-/// One sentence for each file system: the phases in which it is faster than the baseline, and those in which it is
-/// slower.
+/// One sentence for each file system: the phases in which it is faster than the baseline, slower, and so on.
 fn against_baseline(sections: &[&Section<'_>], label: &str) -> Vec<String> {
     let mut names: Vec<(String, Lists)> = Vec::new();
     for section in sections {
         for row in ranked(section).filter(|row| row.label() != label) {
             let base = row.base.and_then(|index| section.rows.get(index));
             let space = section.measure == Measure::Space;
-            let word = match relation(row, section.least_difference) {
+            let predicate = match relation(row, section.least_difference) {
                 Relation::Better if space => "more space-efficient in",
                 Relation::Worse if space => "less space-efficient in",
                 Relation::Better => "faster in",
@@ -265,17 +264,17 @@ fn against_baseline(sections: &[&Section<'_>], label: &str) -> Vec<String> {
                     names.len() - 1
                 }
             };
-            push_item(&mut names[index].1, word.to_string(), place(section, &rows));
+            push_item(&mut names[index].1, predicate.to_string(), place(section, &rows));
         }
     }
     if names.is_empty() {
         return vec![format!("Only {} was measured.", number::sanitize(label))];
     }
     let sentence = |(name, verdicts): (String, Lists)| {
-        let parts: Vec<String> = WORDS
+        let parts: Vec<String> = PREDICATES
             .iter()
-            .filter_map(|word| verdicts.iter().find(|(heading, _)| heading == word))
-            .map(|(word, places)| format!("{word} {}", join_list(places)))
+            .filter_map(|predicate| verdicts.iter().find(|(heading, _)| heading == predicate))
+            .map(|(predicate, places)| format!("{predicate} {}", join_list(places)))
             .collect();
         format!("{name} is {}.", parts.join("; "))
     };
@@ -289,14 +288,14 @@ fn against_baseline(sections: &[&Section<'_>], label: &str) -> Vec<String> {
 /// Items grouped under headings, both in the order of their first use.
 type Lists = Vec<(String, Vec<String>)>;
 
-fn push_item(lists: &mut Lists, name: String, item: String) {
-    match lists.iter_mut().find(|(heading, _)| *heading == name) {
+fn push_item(lists: &mut Lists, heading: String, item: String) {
+    match lists.iter_mut().find(|(known, _)| *known == heading) {
         Some((_, items)) => items.push(item),
-        None => lists.push((name, vec![item])),
+        None => lists.push((heading, vec![item])),
     }
 }
 
-/// `dirops create`, with the flags that weaken the verdict.
+/// The title of a section, with the flags of these rows that weaken a verdict: `dirops create (NOISY)`.
 pub fn place(section: &Section<'_>, rows: &[&Row<'_>]) -> String {
     let is_present = |flag: &&Flag| rows.iter().any(|row| row.flags.contains(flag));
     let weak = Flag::ALL.iter().filter(|flag| flag.weakens_verdict());
@@ -307,8 +306,8 @@ pub fn place(section: &Section<'_>, rows: &[&Row<'_>]) -> String {
     }
 }
 
-/// A sentence on the largest difference between a row and its base. Without a difference: that none is significant,
-/// or nothing if no comparison is undecided.
+/// A sentence on the largest difference between a row and its base. If there is no difference, the sentence states that
+/// none is significant, or is `None` if no comparison is undecided.
 fn largest_difference(sections: &[&Section<'_>]) -> Option<String> {
     let mut gaps: Vec<(Comparison, String, String)> = Vec::new();
     for section in sections {
@@ -362,7 +361,7 @@ fn inverse(gap: Comparison) -> Comparison {
     Comparison { ratio: 1.0 / gap.ratio, interval, ..gap }
 }
 
-/// `a`, `a and b`, `a, b and c`.
+/// The items as text: `a`, `a and b`, `a, b and c`.
 fn join_list(items: &[String]) -> String {
     match items {
         [] => String::new(),
@@ -389,7 +388,7 @@ mod tests {
     }
 
     #[test]
-    fn one_trial_of_each_claims_nothing() {
+    fn single_trials_give_no_verdict() {
         let text = answer(&fixture::single());
         assert!(text.contains("no file system is called faster"), "{text}");
     }
@@ -409,7 +408,7 @@ mod tests {
     }
 
     #[test]
-    fn a_difference_of_two_microseconds_makes_no_winner() {
+    fn a_difference_of_two_microseconds_does_not_make_a_winner() {
         let mut trials = fixture::trials();
         trials.retain(|trial| trial.plan.label != "far");
         for trial in &mut trials {
@@ -433,14 +432,14 @@ mod tests {
     }
 
     #[test]
-    fn one_file_system_alone_is_compared_with_nothing() {
+    fn a_single_file_system_has_no_comparison() {
         let trials: Vec<Trial> =
             fixture::trials().into_iter().filter(|t| t.plan.label == "xfs").collect();
         assert!(answer(&trials).contains("Only one file system"));
     }
 
     #[test]
-    fn against_a_baseline_every_other_has_a_sentence() {
+    fn every_file_system_other_than_the_baseline_has_a_sentence() {
         let trials = fixture::trials();
         let sentences = sentences(&view::sections(&trials, Some("ext4")), Some("ext4"));
         assert_eq!(sentences.len(), 3, "{sentences:?}");

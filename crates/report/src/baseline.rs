@@ -1,4 +1,4 @@
-//! Ratios of rows to one of them: the best of a section, or the baseline.
+//! Ratios of a section's rows to a base: the best row of the section, or the baseline.
 
 use crate::validity::{self, Flag};
 use fsdyno_stats::compare::{Comparison, Verdict, adjust};
@@ -42,9 +42,8 @@ pub struct RowComparison {
     pub comparison: Option<(Comparison, Matching)>,
 }
 
-/// The ratio of every row to its base, and its comparison. The base is the best row, or the row of the
-/// baseline's label with the same disk, kernel and threads. An entry is none if there is no such row or a time is
-/// zero.
+/// The ratio of every row to its base, and its comparison. The base is the best row, or the row with the baseline's
+/// label and the same disk, kernel and threads. An entry is `None` if there is no such row or a time is zero.
 pub fn ratios(rows: &[Row<'_>], basis: Basis<'_>, measure: Measure) -> Vec<Option<RowComparison>> {
     let best = best(rows, measure);
     let ratio = |row: &Row<'_>| {
@@ -70,9 +69,10 @@ pub fn ratios(rows: &[Row<'_>], basis: Basis<'_>, measure: Measure) -> Vec<Optio
     rows.iter().map(ratio).collect()
 }
 
-/// The p-values of the pairs of rows that are not displayed but would be if a different row were the best: because
-/// the best is chosen by the same times that are then compared with it, every pair is one test of the family. Pairs
-/// of a fresh and an aged row are displayed in any case. Empty with a baseline, because it is chosen beforehand.
+/// The p-values of the pairs of rows that are not displayed but would be if a different row were the best. Every such
+/// pair is one test of the family, because the best row is chosen by the same times that are then compared with it.
+/// Pairs of a fresh and an aged row are displayed in any case. The list is empty with a baseline, because the baseline
+/// is chosen beforehand.
 pub fn unshown_p_values(
     rows: &[Row<'_>],
     basis: Basis<'_>,
@@ -100,8 +100,8 @@ pub fn unshown_p_values(
     compared.filter_map(p).collect()
 }
 
-/// Adjusts all verdicts of a report for their number, including those of aged against fresh rows, and marks the
-/// ratios that become undecided. Single trials have no verdict.
+/// Adjusts all verdicts of a report for their number, including the verdicts on aged rows against fresh ones, and marks
+/// the ratios that become undecided. Single trials have no verdict.
 pub fn adjust_all(sections: &mut [Section<'_>]) {
     let aged =
         || sections.iter().flat_map(|section| &section.aged).filter(|pair| !pair.is_row_comparison);
@@ -132,7 +132,7 @@ pub fn adjust_all(sections: &mut [Section<'_>]) {
     }
 }
 
-/// For each row, whether it can be the best: a row that does not give up durability, or any row if all of them do.
+/// For each row, whether it can be the best: only rows that do not give up durability can, unless all rows do.
 pub fn candidates(rows: &[Row<'_>]) -> Vec<bool> {
     let any_safe = rows.iter().any(|row| made_calls(row) && row.is_safe());
     rows.iter().map(|row| made_calls(row) && (row.is_safe() || !any_safe)).collect()
@@ -148,8 +148,8 @@ pub fn best<'a, 'b>(rows: &'a [Row<'b>], measure: Measure) -> Option<&'a Row<'b>
     ranked.min_by(|a, b| a.1.total_cmp(&b.1)).map(|(row, _)| row)
 }
 
-/// For each row, whether its values are noisy and its ratios to other rows are not known more precisely. Paired
-/// trials of a lab can decide between two rows whose values both scatter.
+/// For each row, whether its values are noisy without its ratios to other rows being more precise. Paired trials of a
+/// lab can give a precise ratio of two rows whose values both scatter.
 pub fn noisy(rows: &[Row<'_>]) -> Vec<bool> {
     let is_precise = |row: &Row<'_>| row.comparison.as_ref().is_some_and(validity::is_precise);
     let is_noisy = |(index, row): (usize, &Row<'_>)| {
@@ -177,12 +177,12 @@ fn made_calls(row: &Row<'_>) -> bool {
     !row.flags.contains(&Flag::NoCalls)
 }
 
-/// The row with this label that differs from `row` only in the label, or otherwise the only row with this label, if
+/// The row with this label that differs from `row` only in the label; if there is none, the row with this label, if
 /// there is exactly one.
 pub fn base_of<'a, 'b>(row: &Row<'_>, rows: &'a [Row<'b>], label: &str) -> Option<&'a Row<'b>> {
-    let mut of_label = rows.iter().filter(|other| other.label() == label);
-    let same_variant = of_label.clone().find(|other| other.variant == row.variant);
-    same_variant.or_else(|| of_label.next().filter(|_| of_label.next().is_none()))
+    let mut labelled = rows.iter().filter(|other| other.label() == label);
+    let same_variant = labelled.clone().find(|other| other.variant == row.variant);
+    same_variant.or_else(|| labelled.next().filter(|_| labelled.next().is_none()))
 }
 
 /// Compares `new` with `base` without adjustment, given the smallest difference that matters. Also returns how the
@@ -207,7 +207,7 @@ mod tests {
     use crate::{fixture, view};
 
     #[test]
-    fn against_a_baseline_a_faster_file_system_is_below_1() {
+    fn a_file_system_faster_than_the_baseline_has_a_ratio_below_1() {
         let trials = fixture::trials();
         let sections = view::sections(&trials, Some("ext4"));
         let create = &sections[0];
@@ -217,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn the_displayed_ratio_is_that_of_its_interval() {
+    fn the_displayed_ratio_is_the_one_to_which_its_interval_refers() {
         let mut trials = fixture::trials();
         // Times whose arithmetic means order differently from their geometric means.
         for trial in trials.iter_mut().filter(|trial| trial.plan.label != "far") {
@@ -237,14 +237,14 @@ mod tests {
     }
 
     #[test]
-    fn against_the_best_every_pair_counts_and_against_a_baseline_only_displayed_ones() {
+    fn every_pair_counts_against_the_best_but_only_displayed_pairs_against_a_baseline() {
         let trials = fixture::trials();
         let raised = |baseline: Option<&str>| {
             let sections = view::sections(&trials, baseline);
             let rows = sections.iter().flat_map(|section| &section.rows);
-            let shown = rows.filter_map(|row| row.comparison).filter(|c| c.p.is_some());
-            let least = shown.min_by(|a, b| a.p.unwrap().total_cmp(&b.p.unwrap())).unwrap();
-            least.p_in_table.unwrap() / least.p.unwrap()
+            let tested = rows.filter_map(|row| row.comparison).filter(|c| c.p.is_some());
+            let smallest = tested.min_by(|a, b| a.p.unwrap().total_cmp(&b.p.unwrap())).unwrap();
+            smallest.p_in_table.unwrap() / smallest.p.unwrap()
         };
         // Three rows in each of four sections: of 12 pairs 8 are displayed, and one of the others has a smaller p.
         assert!((raised(None) - 11.0).abs() < 1e-9, "{}", raised(None));
@@ -252,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn a_row_that_varies_with_its_pair_is_not_noisy_and_one_that_varies_alone_is() {
+    fn a_row_is_noisy_only_if_its_values_vary_independently_of_its_base() {
         let mut trials = fixture::trials();
         trials.retain(|trial| trial.plan.label != "far");
         for trial in &mut trials {
@@ -291,7 +291,7 @@ mod tests {
     }
 
     #[test]
-    fn on_two_disks_each_row_is_compared_with_the_baseline_of_its_own_disk() {
+    fn each_row_is_compared_with_the_baseline_on_the_same_disk() {
         let mut trials = fixture::trials();
         let mut other = fixture::trials();
         for trial in &mut other {
@@ -314,7 +314,7 @@ mod tests {
     }
 
     #[test]
-    fn an_undecided_ratio_of_several_seeds_is_marked_and_one_of_single_trials_is_not() {
+    fn an_undecided_ratio_is_marked_only_if_there_are_several_seeds() {
         let mut trials = fixture::trials();
         for trial in &mut trials {
             let turn = (trial.seed + trial.plan.label.len() as u64) % 3;

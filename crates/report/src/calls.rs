@@ -13,7 +13,7 @@ pub struct Calls {
     pub kind: OpKind,
     /// Number of calls.
     pub count: u64,
-    /// Their share of the time of all calls.
+    /// The share of these calls in the time of all calls.
     pub share: f64,
     /// The median latency.
     pub p50: Nanos,
@@ -33,7 +33,7 @@ const MIN_SHARE: f64 = 0.05;
 pub fn calls(row: &Row<'_>) -> Vec<Calls> {
     let total: u64 =
         row.trials.iter().flat_map(|(_, phase)| phase.ops.values()).map(|s| s.total_ns.0).sum();
-    let of_kind = |kind: &OpKind| {
+    let calls_of_kind = |kind: &OpKind| {
         let all = merge_latencies(&row.trials, *kind)?;
         Some(Calls {
             kind: *kind,
@@ -44,13 +44,13 @@ pub fn calls(row: &Row<'_>) -> Vec<Calls> {
             max: Nanos(all.max()),
         })
     };
-    let mut calls: Vec<Calls> = OpKind::ALL.iter().filter_map(of_kind).collect();
+    let mut calls: Vec<Calls> = OpKind::ALL.iter().filter_map(calls_of_kind).collect();
     calls.sort_by(|a, b| b.share.total_cmp(&a.share));
     calls
 }
 
-/// A line for each row; no lines if in every row one kind of call dominates and its latencies are in the table:
-/// `ext4: fsync 95 % of the calls' time (p50 16.0 ms, p99 24.6 ms), create 5 % (...)`.
+/// A line for each row: `time of ext4 by call: fsync 95 % (p50 16.0 ms, p99 24.6 ms), create 5 % (...)`. There are no
+/// lines if in every row one kind of call dominates and its latencies are in the table.
 pub fn lines(section: &Section<'_>) -> Vec<String> {
     let has_dominant_call = |row: &Row<'_>| {
         calls(row).first().is_none_or(|first| {

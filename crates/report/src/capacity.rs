@@ -50,7 +50,7 @@ pub fn files(row: &Row<'_>) -> Option<f64> {
     Summary::of(&values?).map(|summary| summary.mean).filter(|files| *files > 0.0)
 }
 
-/// The space that was taken by filling, in bytes.
+/// The space that the files took, in bytes.
 fn space_taken(capacity: &Capacity) -> f64 {
     capacity.free_empty.0 as f64 - capacity.free_full.0 as f64
 }
@@ -68,7 +68,7 @@ mod tests {
     use crate::{fixture, view};
 
     #[test]
-    fn a_filled_row_has_its_capacity() {
+    fn a_filled_file_system_has_a_line_with_its_capacity() {
         let mut trials = fixture::single();
         let capacity = Capacity {
             device: Some(Bytes(256 << 20)),
@@ -96,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn the_most_files_are_the_best_however_long_they_took() {
+    fn the_file_system_with_the_most_files_is_the_best_however_long_it_took() {
         let mut trials = fixture::trials();
         trials.retain(|trial| trial.plan.workload.name == "dirops" && trial.plan.label != "far");
         for trial in &mut trials {

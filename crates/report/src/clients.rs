@@ -25,18 +25,19 @@ enum Side {
     Common,
 }
 
-/// Kernel threads that work for both sides, or for the network between them: pooled workers send and receive for clients
-/// and write back for the server; the SMB server does all its work in them. The others serve interrupts.
-const COMMON: &[&str] = &["kworker", "ksoftirqd", "rcu_preempt", "rcu_sched", "migration"];
+/// Kernel threads that work for both sides, or for the network between them: pooled workers (kworker) send and receive
+/// for clients and write back for the server, and do all the work of the SMB server; the other threads serve
+/// interrupts.
+const COMMON_THREADS: &[&str] = &["kworker", "ksoftirqd", "rcu_preempt", "rcu_sched", "migration"];
 
 /// Kernel threads of clients: the SMB client's receivers.
-const OF_CLIENTS: &[&str] = &["cifsd"];
+const CLIENT_THREADS: &[&str] = &["cifsd"];
 
 impl Side {
     fn of(thread: &str) -> Side {
         match thread {
-            name if COMMON.contains(&name) => Side::Common,
-            name if OF_CLIENTS.contains(&name) => Side::Clients,
+            name if COMMON_THREADS.contains(&name) => Side::Common,
+            name if CLIENT_THREADS.contains(&name) => Side::Clients,
             _ => Side::Server,
         }
     }
@@ -63,15 +64,15 @@ impl Point<'_> {
         (work, &plan.label, self.network, self.trial.seed, &self.phase.name)
     }
 
-    /// The time until durable, else until synced, else until returned.
-    fn length(&self) -> Nanos {
+    /// The time until durable; if that is unknown, until synced; if that is unknown too, until returned.
+    fn duration(&self) -> Nanos {
         self.phase.durable_ns.or(self.phase.synced_ns).unwrap_or(self.phase.returned_ns)
     }
 
     fn kernel_cpu(&self, side: Side) -> Nanos {
-        let named = self.phase.kernel_cpu_ns.iter();
-        let named = named.filter(|(name, _)| Side::of(name) == side);
-        named.fold(Nanos(0), |sum, (_, time)| sum + *time)
+        let threads = self.phase.kernel_cpu_ns.iter();
+        let threads = threads.filter(|(name, _)| Side::of(name) == side);
+        threads.fold(Nanos(0), |sum, (_, time)| sum + *time)
     }
 
     fn clients_cpu(&self) -> Nanos {
@@ -86,13 +87,13 @@ impl Point<'_> {
     fn idle(&self) -> Nanos {
         let busy =
             self.clients_cpu() + self.kernel_cpu(Side::Server) + self.kernel_cpu(Side::Common);
-        self.length() - (busy + self.instrument())
+        self.duration() - (busy + self.instrument())
     }
 
     fn share(&self, time: Nanos) -> String {
-        match self.length().is_zero() {
+        match self.duration().is_zero() {
             true => String::new(),
-            false => percent(time.0 as f64 / self.length().0 as f64),
+            false => percent(time.0 as f64 / self.duration().0 as f64),
         }
     }
 }
@@ -106,7 +107,8 @@ fn rate(phase: &Phase) -> f64 {
     }
 }
 
-fn phases(trials: &[Trial]) -> Vec<Point<'_>> {
+/// Returns the points of all curves, in the order of the trials and their phases.
+fn points(trials: &[Trial]) -> Vec<Point<'_>> {
     let mut points: Vec<Point<'_>> = Vec::new();
     for trial in trials {
         let Some(lab) = trial.plan.lab() else { continue };
@@ -126,24 +128,24 @@ fn phases(trials: &[Trial]) -> Vec<Point<'_>> {
     points
 }
 
-fn name_of(trial: &Trial) -> String {
+fn trial_name(trial: &Trial) -> String {
     sanitize(&format!("{} {}, seed {}", trial.plan.workload.name, trial.plan.label, trial.seed))
 }
 
 fn table(trials: &[Trial]) -> Option<Table> {
-    let rows = phases(trials);
+    let rows = points(trials);
     if rows.is_empty() {
         return None;
     }
     let columns: Vec<Column<'_, Point<'_>>> = vec![
-        Column::words("trial", |point: &Point<'_>| name_of(point.trial)),
+        Column::words("trial", |point: &Point<'_>| trial_name(point.trial)),
         Column::words("network", |point: &Point<'_>| sanitize(point.network)),
         Column::words("phase", |point: &Point<'_>| sanitize(&point.phase.name)),
         Column::number("clients", |point: &Point<'_>| point.clients.to_string()),
         Column::number("ops/s", |point: &Point<'_>| format_scaled(point.rate))
-            .means("calls of the phase's most frequent kind, by all clients, until the last one returned"),
+            .means("calls per second of the phase's most frequent kind, by all clients, until the last call returned"),
         Column::number("scaling", |point: &Point<'_>| point.scaling.ratio.map(format_scaled).unwrap_or_default())
-            .means("the rate over that with the fewest clients"),
+            .means("the rate divided by the rate with the fewest clients"),
         Column::words("knee", |point: &Point<'_>| point.scaling.mark().to_string()).means(scaling::KNEE),
         Column::number("clients' CPU", |point: &Point<'_>| point.share(point.clients_cpu()))
             .means("part of the time until durable in which the guest's one processor ran the threads that issue operations, with their part of the client's code and of interrupts"),
@@ -154,14 +156,14 @@ fn table(trials: &[Trial]) -> Option<Table> {
         Column::number("instrument", |point: &Point<'_>| point.share(point.instrument()))
             .means("the same for fsdyno itself: mostly the modelled disk's server"),
         Column::number("idle", |point: &Point<'_>| point.share(point.idle()))
-            .means("the same without any work: all wait for network or disk"),
+            .means("the same without any work: all threads wait for the network or the disk"),
     ];
     let mut table = Table::of(columns, &rows);
     table.title = "Clients".into();
     Some(table)
 }
 
-/// The caveat that is printed with every such result.
+/// The caveat that is printed below the table.
 const ONE_PROCESSOR: &str = "Server, clients and network share the one processor of a guest, so the rate with many clients is \
                              limited by the work of all of them; on real hosts only the server's part is shared.";
 
@@ -194,24 +196,24 @@ impl Output for Clients<'_> {
             Column::number("ops_per_s", |point: &Point<'_>| point.rate.to_string()),
             Column::words("knee", |point: &Point<'_>| point.scaling.knee.to_string()),
             time("returned_ns", |point| point.phase.returned_ns),
-            time("length_ns", |point| point.length()),
+            time("length_ns", |point| point.duration()),
             time("clients_cpu_ns", |point| point.clients_cpu()),
             time("server_cpu_ns", |point| point.kernel_cpu(Side::Server)),
             time("common_cpu_ns", |point| point.kernel_cpu(Side::Common)),
             time("instrument_cpu_ns", |point| point.instrument()),
             time("idle_ns", |point| point.idle()),
         ];
-        out.table(&columns, phases(self.trials));
+        out.table(&columns, points(self.trials));
     }
 
     fn json(&self) -> Result<String, ReportError> {
-        let all: Vec<serde_json::Value> = phases(self.trials)
+        let all: Vec<serde_json::Value> = points(self.trials)
             .iter()
             .map(|point| {
                 serde_json::json!({
                     "trial_id": point.trial.trial_id, "label": point.trial.plan.label, "seed": point.trial.seed,
                     "network": point.network, "phase": point.phase.name, "clients": point.clients,
-                    "ops_per_s": point.rate, "knee": point.scaling.knee, "length_ns": point.length(),
+                    "ops_per_s": point.rate, "knee": point.scaling.knee, "length_ns": point.duration(),
                     "clients_cpu_ns": point.clients_cpu(), "server_cpu_ns": point.kernel_cpu(Side::Server),
                     "common_cpu_ns": point.kernel_cpu(Side::Common), "instrument_cpu_ns": point.instrument(),
                     "idle_ns": point.idle(),
@@ -230,7 +232,7 @@ mod tests {
     use crate::fixture;
     use crate::table::{Format, Style};
 
-    /// A trial with this number of clients whose first phase took this time, in ns.
+    /// A trial with this number of clients, whose only phase returned after this time in ns.
     fn trial(clients: u32, returned: u64) -> Trial {
         let mut trial = fixture::trials().remove(0);
         let lab = trial.plan.lab_mut().unwrap();
@@ -248,9 +250,9 @@ mod tests {
     }
 
     #[test]
-    fn the_processors_time_is_split_and_the_rest_is_idle() {
+    fn the_processors_time_is_split_between_the_sides_and_the_rest_is_idle() {
         let trials = [trial(2, 900_000_000)];
-        let one = phases(&trials).remove(0);
+        let one = points(&trials).remove(0);
         assert_eq!(
             [one.clients_cpu(), one.kernel_cpu(Side::Server), one.kernel_cpu(Side::Common)],
             [200_000_000, 350_000_000, 100_000_000].map(Nanos)
@@ -259,10 +261,10 @@ mod tests {
         let mut trials = trials;
         let named = &mut trials[0].measured.phases[0].kernel_cpu_ns;
         named.extend([("ksmbd", 1), ("cifsd", 20)].map(|(name, ns)| (name.into(), Nanos(ns))));
-        let of_smb = phases(&trials).remove(0);
-        assert_eq!(of_smb.clients_cpu(), Nanos(200_000_020));
-        assert_eq!(of_smb.kernel_cpu(Side::Server), Nanos(350_000_001));
-        assert_eq!(of_smb.idle(), Nanos(349_999_979));
+        let smb = points(&trials).remove(0);
+        assert_eq!(smb.clients_cpu(), Nanos(200_000_020));
+        assert_eq!(smb.kernel_cpu(Side::Server), Nanos(350_000_001));
+        assert_eq!(smb.idle(), Nanos(349_999_979));
     }
 
     #[test]
@@ -273,10 +275,10 @@ mod tests {
             trial(2, 450_000_000),
             trial(8, 290_000_000),
         ];
-        let all = phases(&trials);
+        let all = points(&trials);
         let knees: Vec<u32> =
             all.iter().filter(|point| point.scaling.knee).map(|point| point.clients).collect();
-        // From 2 to 4 clients, each adds half of the average before; from 4 to 8, next to nothing.
+        // From 2 to 4 clients, each new client adds half of the previous average; from 4 to 8, next to nothing.
         assert_eq!(knees, [4]);
         let scaling: Vec<String> =
             all.iter().map(|point| format!("{:.2}", point.scaling.ratio.unwrap())).collect();

@@ -32,8 +32,8 @@ pub const COLUMN_NAMES: &[&str] = &[
     "ratio",
 ];
 
-/// The table of a section, one of `all` sections of a report, with the columns chosen from [`COLUMN_NAMES`], or the
-/// default ones if none are chosen.
+/// The table of a section, which is one of `all` sections of a report, with the columns chosen from [`COLUMN_NAMES`],
+/// or with the default columns if none are chosen.
 pub fn table(section: &Section<'_>, all: &[Section<'_>], chosen: &[&str]) -> Table {
     let columns = columns(section, all).into_iter().filter(|column| match chosen.is_empty() {
         true => column.outputs != Outputs::Page,
@@ -84,12 +84,12 @@ fn build_table<'a>(columns: Vec<Column<'_, Row<'a>>>, section: &Section<'a>) -> 
     table.without_empty()
 }
 
-/// The outputs that have a column.
+/// The outputs in which a column appears.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Outputs {
     All,
     Page,
-    /// Only text: a page shows these values in a separate figure.
+    /// Only text output: a page shows these values in a separate figure.
     Text,
 }
 
@@ -243,7 +243,7 @@ fn spread<'c, 'a>(
     column.sentence_name("their spread (±)")
 }
 
-/// `0.4 %`, or empty for a single trial.
+/// The relative half-width of the interval: `0.4 %`, or empty for a single trial.
 fn spread_of(summary: &Summary) -> String {
     summary.relative_half_width().map(number::percent).unwrap_or_default()
 }
@@ -261,9 +261,9 @@ fn latency(row: &Row<'_>, p: f64) -> String {
     row.latency.as_ref().map_or("-".into(), |h| Nanos(h.percentile(p)).to_string())
 }
 
-/// The throughput over the time to returned, in MiB/s, or `None` if no bytes were moved. Bytes are the workload's own
-/// count if it has one, because that counts a rewrite once (Bonnie's rewrite reads and writes each byte), and
-/// otherwise all bytes written and read.
+/// The throughput over the time to returned, in MiB/s, or `None` if no bytes were moved. If the workload counts bytes
+/// itself, its count is used, because it counts a rewrite once (Bonnie's rewrite reads and writes each byte); otherwise
+/// all bytes written and read count.
 pub fn throughput(row: &Row<'_>) -> Option<String> {
     let rate = row.mean(|phase| {
         let moved = phase.bytes_written.0 + phase.bytes_read.0;
@@ -318,10 +318,10 @@ fn cpu_meaning(sections: &[Section<'_>]) -> &'static str {
     }
 }
 
-/// The note on ratios: a comparison uses logarithms (stats::compare), so its ratio is that of geometric means.
+/// The note on ratios: a comparison uses logarithms (stats::compare), so its ratio is a ratio of geometric means.
 const GEOMETRIC_MEANS: &str = " (geometric means)";
 
-/// The meaning of a ratio: the times that it relates, and its base.
+/// The meaning of a ratio: the kind of time that is divided, and the base.
 fn ratio_meaning(sections: &[Section<'_>]) -> String {
     let count_by = |measure| sections.iter().filter(|section| section.measure == measure).count();
     let (space, per_operation) = (count_by(Measure::Space), count_by(Measure::Operation));
@@ -367,7 +367,7 @@ mod tests {
     }
 
     #[test]
-    fn a_rewrite_has_one_rate_wherever_it_is_printed() {
+    fn a_rewrite_has_the_same_rate_wherever_it_is_printed() {
         let mut trials = fixture::single();
         let phase = &mut trials[0].measured.phases[0];
         (phase.bytes_read, phase.bytes_written) = (Bytes(64 << 20), Bytes(64 << 20));
@@ -380,7 +380,7 @@ mod tests {
     }
 
     #[test]
-    fn every_column_but_name_and_n_is_explained() {
+    fn every_column_except_name_and_n_is_explained() {
         let trials = fixture::trials();
         let sections = view::sections(&trials, None);
         let table = table(&sections[0], &sections, &[]);
@@ -417,7 +417,7 @@ mod tests {
     }
 
     #[test]
-    fn memory_below_a_loop_has_no_cache_to_empty() {
+    fn a_loop_device_in_memory_has_no_cache_to_empty() {
         let on = |target: &str| {
             let mut trials = fixture::on_a_loop();
             for trial in &mut trials {
@@ -436,7 +436,7 @@ mod tests {
     }
 
     #[test]
-    fn host_trials_are_not_paired_and_are_compared_by_returned() {
+    fn host_trials_are_not_paired_and_are_compared_by_the_time_to_returned() {
         let trials = fixture::on_a_host();
         let sections = view::sections(&trials, Some("ext4"));
         let all = meanings_of(&sections, &["±", "vs ext4"]);

@@ -10,8 +10,8 @@ use fsdyno_record::shell::quote;
 use crate::baseline::{Basis, DEFAULT_LEAST_DIFFERENCE};
 use crate::number::format_significant;
 
-/// The `fsdyno run` command with every option spelled out, quoted for a shell; several commands if one cannot express
-/// the trials (two targets, two numbers of threads), or empty without trials.
+/// The `fsdyno run` command with every option spelled out, quoted for a shell; several commands if a single command
+/// cannot express the trials (two targets, two numbers of threads); empty without trials.
 ///
 /// A command runs every workload on every file system, so it may repeat more than was measured, but never less.
 pub fn repeat_command<'b>(trials: &[Trial], basis: impl Into<Basis<'b>>) -> String {
@@ -27,10 +27,11 @@ pub fn repeat_command<'b>(trials: &[Trial], basis: impl Into<Basis<'b>>) -> Stri
     groups.iter().map(|group| group.command(basis)).collect::<Vec<_>>().join("\n")
 }
 
-/// The options of a command line by subject; an empty list if the subject has its default.
+/// The options of a command line by subject; a subject that has its default has an empty list.
 type Choices = BTreeMap<String, Vec<String>>;
 
-/// The prefix of the keys of labels' specs, which `--fs` expresses; they only separate groups.
+/// The prefix of the keys under which labels' specs are stored. They only separate groups, because `--fs` expresses
+/// the specs.
 const LABEL: &str = "label ";
 
 /// Trials that one command line can repeat.
@@ -40,7 +41,7 @@ struct Group<'a> {
 }
 
 impl<'a> Group<'a> {
-    /// Returns true if no subject would have two different values.
+    /// Returns true if no subject would have two different values after these choices were added.
     fn accepts(&self, choices: &Choices) -> bool {
         choices
             .iter()
@@ -65,7 +66,7 @@ impl<'a> Group<'a> {
         args.extend(distinct(trials().map(|t| t.plan.workload.name.clone())));
         let mut options = Vec::new();
         let axes = AXES.iter().filter(|axis| axis.joined);
-        options.extend(axes.flat_map(|axis| joined(axis, &self.trials)));
+        options.extend(axes.flat_map(|axis| joined_options(axis, &self.trials)));
         let chosen = self.choices.iter().filter(|(what, _)| !what.starts_with(LABEL));
         options.extend(chosen.flat_map(|(_, args)| args).cloned());
         let labels: Vec<&str> = trials().map(|trial| trial.plan.label.as_str()).collect();
@@ -99,9 +100,9 @@ impl<'a> Group<'a> {
     }
 }
 
-/// The options of an axis for which one command accepts the values of all trials. There are none if all have the
-/// default.
-fn joined(axis: &Axis, trials: &[&Trial]) -> Vec<String> {
+/// The options for an axis of which one command accepts several values: one option for each value of the trials, or
+/// none if all values are the default.
+fn joined_options(axis: &Axis, trials: &[&Trial]) -> Vec<String> {
     let value = |trial: &&Trial| axis.text(&trial.plan);
     let values = distinct(trials.iter().filter_map(value));
     match values.iter().all(|value| value == axis.default) {
@@ -110,7 +111,7 @@ fn joined(axis: &Axis, trials: &[&Trial]) -> Vec<String> {
     }
 }
 
-/// The options that can occur only once in a command line.
+/// The options of a trial that can occur only once in a command line.
 fn choices(trial: &Trial) -> Choices {
     let plan = &trial.plan;
     let mut choices = Choices::new();
@@ -140,7 +141,7 @@ fn settings(trial: &Trial) -> Vec<String> {
     let set = |(key, value): (&String, &String)| {
         option("set", &format!("{}.{key}={value}", workload.name))
     };
-    // The curve itself sets the number of files of its points.
+    // The `curve` parameter sets the number of files of each point.
     let is_implied = |key: &str| key == "files" && crate::view::is_point(trial);
     workload.params.iter().filter(|(key, _)| !is_implied(key)).map(set).collect()
 }
@@ -199,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn conditions_that_one_command_line_cannot_express_are_several() {
+    fn conditions_that_one_command_line_cannot_express_give_several_commands() {
         let mut several = on(fixture::trials(), "loop:8G");
         several.extend(on(fixture::trials(), "ram:1G"));
         several.extend(fixture::trials());
@@ -231,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn a_drive_is_erased_only_with_its_serial_number_which_the_command_has() {
+    fn the_command_for_a_drive_includes_the_option_for_its_serial_number() {
         let text = repeat_command(&on(fixture::trials(), "/dev/disk/by-id/ata-X"), None);
         assert!(text.starts_with("# destroys all data on /dev/disk/by-id/ata-X"), "{text}");
         assert!(text.contains("--erase SERIAL"), "{text}");
@@ -250,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn a_machine_is_named_with_its_parts_and_each_is_a_command() {
+    fn each_machine_has_its_own_command_which_names_it_and_its_parts() {
         let mut trials = [fixture::trials(), fixture::trials()].concat();
         let (first, second) = trials.split_at_mut(fixture::trials().len());
         first.iter_mut().for_each(|trial| fixture::set_machine(trial, "server-2004"));
@@ -264,8 +265,8 @@ mod tests {
     }
 
     #[test]
-    fn ages_are_named_with_the_fresh_ones() {
-        let trials = [fixture::trials(), vec![fixture::on_an_aged_one()]].concat();
+    fn ages_are_named_including_none_for_fresh_file_systems() {
+        let trials = [fixture::trials(), vec![fixture::on_an_aged_file_system()]].concat();
         let text = repeat_command(&trials, None);
         assert!(text.contains("--age fill=80%,churn=2,files=lognormal:64K:1.5,seed=1"), "{text}");
         assert!(text.contains("--age none"), "{text}");
@@ -273,7 +274,7 @@ mod tests {
     }
 
     #[test]
-    fn options_other_than_the_defaults_are_named() {
+    fn options_that_differ_from_the_defaults_are_named() {
         let mut trials = fixture::trials();
         for trial in &mut trials {
             trial.plan.verify = VerifyMode::Names;

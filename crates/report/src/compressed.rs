@@ -25,10 +25,11 @@ pub fn find(file: &Path) -> Option<PathBuf> {
     [file.to_path_buf(), name(file)].into_iter().find(|path| path.is_file())
 }
 
-/// Opens a file, or its compressed form if it does not exist, for reading from the start, unpacked up to the limit.
+/// Opens a file, or its compressed form if the file does not exist, for reading from the start; what is unpacked is
+/// limited in size.
 ///
 /// # Errors
-/// The system's error for the file itself, if neither form exists or it is not a file.
+/// The system's error for the file itself, if neither form exists or the path is not a file.
 pub fn open(file: &Path, limit: &Limit) -> io::Result<Box<dyn BufRead>> {
     let path = match bounded::open(file) {
         Err(error) if error.kind() == ErrorKind::NotFound => find(file).ok_or(error)?,
@@ -82,7 +83,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_is_read_plain_or_compressed_and_the_plain_one_comes_first() {
+    fn a_file_is_read_plain_or_compressed_and_the_plain_form_is_preferred() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("trials.ndjson");
         assert_eq!(text(&file).unwrap_err().kind(), ErrorKind::NotFound);
@@ -93,7 +94,7 @@ mod tests {
         assert_eq!(find(&file), Some(folder.path().join("trials.ndjson.zst")));
         assert_eq!(text(&file).unwrap(), lines);
         assert_eq!(text(&name(&file)).unwrap(), lines);
-        // A truncated file is not a shorter file.
+        // A truncated compressed file is an error, not a shorter file.
         std::fs::write(name(&file), &bytes[..bytes.len() - 3]).unwrap();
         assert!(text(&file).is_err());
         std::fs::write(&file, "plain").unwrap();

@@ -16,7 +16,7 @@ mod sentences;
 
 pub use sentences::sentences;
 
-/// The columns, the row's name first.
+/// The columns of the table, beginning with the row's name.
 fn columns() -> Vec<Column<'static, Row>> {
     vec![
         Column::words("file system", |row: &Row| marked_name(row, number::sanitize(&row.label))),
@@ -137,12 +137,13 @@ pub fn with_unique_names(rows: &[Row]) -> Vec<Row> {
     named
 }
 
-/// The reasons why acknowledged data of a row may be lost because of its options, regardless of what these cuts found.
+/// The reasons why acknowledged data of a row may be lost because of its options, regardless of the results of these
+/// cuts.
 fn risks(row: &Row) -> Vec<String> {
     durability::risks(row.plan.filesystem.as_ref(), &Conditions::default())
 }
 
-/// A row's name, with a mark if its options give up durability, because a chart has no column of flags.
+/// A row's name, with a mark if its options give up durability, because a chart has no column for flags.
 fn marked_name(row: &Row, name: String) -> String {
     if risks(row).is_empty() { name } else { format!("{} {name}", Flag::Unsafe) }
 }
@@ -208,9 +209,9 @@ const FIGURES: &[Figure] = &[
     ("mount_ns", mount),
 ];
 
-/// The columns of the exported data, which programs know by name. They include the median, the worst and the sum of
-/// each number over all cuts, and the number of cuts that lost something acknowledged, with the 95 % limits of their
-/// share.
+/// The columns of the exported data, to which other programs refer by name. They include the median, the maximum and
+/// the sum of each number over all cuts, and the number of cuts that lost something acknowledged, with the 95 % limits
+/// of the share of such cuts.
 fn data<'r>() -> Vec<Column<'static, &'r Row>> {
     let fault = |row: &Row| {
         DiskFault::ALL.iter().find(|(_, _, disk)| *disk == row.disk).map_or("", |(name, ..)| name)
@@ -276,7 +277,7 @@ fn always<'r>(
     Column::words(head, move |row: &&Row| cell(row))
 }
 
-/// A column of a measured value; empty, not 0, in a row that could not run.
+/// A column for a measured value; in a row that could not run, it is empty instead of 0.
 fn measured<'r>(
     head: impl Into<String>,
     cell: impl Fn(&Row) -> String + 'static,
@@ -309,21 +310,21 @@ mod tests {
     use crate::crash_fixture;
     use crate::table::{Format, MAIL_WIDTH, SpecialFormat, Style};
 
-    fn shown(rows: &[Row], format: Format, width: usize) -> String {
+    fn printed_as(rows: &[Row], format: Format, width: usize) -> String {
         format.write(&CrashReport(rows), Style { width, ..Style::default() }).unwrap()
     }
 
     #[test]
     fn the_table_is_wide_or_transposed() {
-        insta::assert_snapshot!(shown(&crash_fixture::crashed(), Format::Text, 200));
-        insta::assert_snapshot!(shown(&crash_fixture::crashed(), Format::Text, 60));
+        insta::assert_snapshot!(printed_as(&crash_fixture::crashed(), Format::Text, 200));
+        insta::assert_snapshot!(printed_as(&crash_fixture::crashed(), Format::Text, 60));
     }
 
     #[test]
-    fn no_line_is_too_wide_and_every_figure_is_present() {
+    fn no_line_is_too_wide_and_every_number_is_present() {
         let rows = crash_fixture::crashed();
         for width in [40, 60, 80, 100, 160, 250] {
-            let text = shown(&rows, Format::Text, width);
+            let text = printed_as(&rows, Format::Text, width);
             assert!(text.lines().all(|line| line.width() <= width), "{width}: {text}");
             for row in &rows {
                 for column in &columns()[1..] {
@@ -332,12 +333,12 @@ mod tests {
                 }
             }
         }
-        let mail = shown(&rows, Format::Mail, 0);
+        let mail = printed_as(&rows, Format::Mail, 0);
         assert!(mail.is_ascii() && mail.lines().all(|line| line.len() <= MAIL_WIDTH), "{mail}");
     }
 
     #[test]
-    fn two_rows_of_one_label_get_unique_names_and_others_keep_theirs() {
+    fn rows_with_equal_labels_get_unique_names_and_other_rows_keep_their_names() {
         let mut rows = crash_fixture::crashed();
         rows.extend(crash_fixture::crashed());
         rows[2].seed = 7;
@@ -364,7 +365,7 @@ mod tests {
     }
 
     #[test]
-    fn a_row_that_could_not_run_is_in_no_table_and_in_the_data_without_figures() {
+    fn a_row_that_could_not_run_is_in_the_data_without_figures_and_in_no_table() {
         let mut rows = crash_fixture::crashed();
         let plan = rows[0].plan.clone();
         rows.push(Row {
@@ -372,11 +373,11 @@ mod tests {
             ..Row::skipped(&plan, 1, DiskFault::Honest, "no such driver".into())
         });
         for format in [Format::Text, Format::Markdown, Format::Csv] {
-            let text = shown(&rows, format, 200);
+            let text = printed_as(&rows, format, 200);
             assert!(text.contains("no such driver"), "{text}");
             assert!(!text.lines().any(|line| line.starts_with("old  ")), "{text}");
         }
-        let csv = shown(&rows, Format::Csv, 0);
+        let csv = printed_as(&rows, Format::Csv, 0);
         let columns = |line: &str| line.matches(',').count();
         let lines: Vec<&str> = csv.lines().collect();
         assert!(lines.iter().all(|line| columns(line) == columns(lines[0])), "{csv}");
@@ -389,14 +390,14 @@ mod tests {
     fn hostile_labels_are_escaped_in_their_cell() {
         let mut rows = crash_fixture::crashed();
         rows[0].label = "a|<b>,\"x\"\n\x1b[2J比較".into();
-        let csv = shown(&rows, Format::Csv, 0);
+        let csv = printed_as(&rows, Format::Csv, 0);
         assert!(csv.contains("\"a|<b>,\"\"x\"\"\n"), "{csv}");
         let columns = csv.lines().next().unwrap().matches(',').count();
         assert!(csv.lines().last().unwrap().matches(',').count() == columns);
-        let pipes = shown(&rows, Format::Markdown, 0);
+        let pipes = printed_as(&rows, Format::Markdown, 0);
         assert!(!pipes.contains("<b>") && pipes.contains("a\\|&lt;b>"), "{pipes}");
         for format in [Format::Text, Format::Markdown] {
-            assert!(!shown(&rows, format, 90).contains('\x1b'));
+            assert!(!printed_as(&rows, format, 90).contains('\x1b'));
         }
     }
 
@@ -404,8 +405,8 @@ mod tests {
     fn other_formats_have_no_table() {
         for format in [SpecialFormat::Original, SpecialFormat::Statistics] {
             let rows = crash_fixture::crashed();
-            let printed = Format::Special(format).write(&CrashReport(&rows), Style::default());
-            assert!(matches!(printed, Err(ReportError::Format)));
+            let result = Format::Special(format).write(&CrashReport(&rows), Style::default());
+            assert!(matches!(result, Err(ReportError::Format)));
         }
     }
 }

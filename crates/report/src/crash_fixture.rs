@@ -1,8 +1,8 @@
-//! Power cuts for tests.
+//! Results of power cuts, for tests.
 
 use fsdyno_record::Nanos;
 
-/// Power cuts of two file systems, the second on a faulty disk.
+/// The results of power cuts of two file systems, the second on a faulty disk.
 pub fn crashed() -> Vec<fsdyno_crash::Row> {
     use fsdyno_crash::cut::{Moment, SurvivingWrites};
     use fsdyno_crash::recovered::Recovery;

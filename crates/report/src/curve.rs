@@ -32,24 +32,24 @@ pub struct Curve<'a> {
 pub struct Line<'a> {
     /// The row's name.
     pub name: String,
-    /// Its row at each point, or `None` if no trial of that point succeeded.
+    /// The file system's row at each point, or `None` if no trial of that point succeeded.
     pub rows: Vec<Option<PointRow<'a>>>,
-    /// The exponent of growth of the time to returned, or `None` for fewer than two points.
+    /// The growth of the time to returned, or `None` for fewer than two points.
     pub growth: Option<Growth>,
 }
 
-/// A row of a point's section.
+/// A row of the section for one point.
 #[derive(Debug)]
 pub struct PointRow<'a> {
     /// Seconds until the last call returned.
     pub returned: Summary,
-    /// The flags of any of its trials.
+    /// The flags of the trials of this point.
     pub flags: Vec<Flag>,
     /// The workload without its point.
     pub curve_workload: String,
     /// The workload with its point, such as `dirops files=1000`.
     pub workload: String,
-    /// The row of that section.
+    /// The row in the point's section.
     pub row: Row<'a>,
 }
 
@@ -78,8 +78,8 @@ pub fn shape(growth: &Growth) -> Shape {
 }
 
 impl Shape {
-    /// Its exponent and its name.
-    fn named(self) -> Option<(f64, &'static str)> {
+    /// The exponent and the name of the shape.
+    fn exponent_and_name(self) -> Option<(f64, &'static str)> {
         match self {
             Shape::Line => Some((1.0, "linear")),
             Shape::Parabola => Some((2.0, "quadratic")),
@@ -94,12 +94,12 @@ fn includes_shape(growth: &Growth) -> bool {
     let shown = |end: f64| (end * 100.0).round() / 100.0;
     let Some((low, high)) = growth.interval else { return false };
     let contains = |(whole, _)| shown(low) <= whole && whole <= shown(high);
-    shape(growth).named().is_some_and(contains)
+    shape(growth).exponent_and_name().is_some_and(contains)
 }
 
-/// `0.99 [0.98, 1.01], linear`; `1.22 [1.04, 1.41], nearest to linear, but steeper`.
+/// The growth as text: `0.99 [0.98, 1.01], linear`; `1.22 [1.04, 1.41], nearest to linear, but steeper`.
 pub fn words(growth: &Growth) -> String {
-    let name = match shape(growth).named() {
+    let name = match shape(growth).exponent_and_name() {
         Some((_, name)) if includes_shape(growth) => format!(", {name}"),
         Some((whole, name)) => {
             let direction = if growth.exponent > whole { "steeper" } else { "flatter" };
@@ -113,7 +113,7 @@ pub fn words(growth: &Growth) -> String {
     format!("{:.2}{interval}{name}", growth.exponent)
 }
 
-/// The curves of these trials, in their order.
+/// The curves of these trials, in the order of the trials.
 pub fn curves<'a>(trials: &'a [Trial]) -> Vec<Curve<'a>> {
     let sections_of =
         |trials: &[&'a Trial], names: &RowNames| view::sections_named(trials, names, None.into());
@@ -121,8 +121,8 @@ pub fn curves<'a>(trials: &'a [Trial]) -> Vec<Curve<'a>> {
     points.into_iter().flat_map(|(sizes, sections)| assemble(&sizes, sections)).collect()
 }
 
-/// Each point of each curve as a separate section, measured by the time to returned, to which the exponent is fitted;
-/// p-values are not adjusted yet.
+/// Each point of each curve as a separate section. The measure is the time to returned, to which the exponent is
+/// fitted; p-values are not adjusted yet.
 pub fn points<'a>(trials: &'a [Trial], basis: Basis<'_>) -> Vec<Section<'a>> {
     let measure = Some(Measure::Returned);
     let sections_of = |trials: &[&'a Trial], names: &RowNames| {
@@ -160,17 +160,18 @@ fn each_point<'a>(
     }
     let mut curves = Vec::new();
     for (workload, curve) in groups {
-        let of_curve: Vec<&Trial> = points()
+        let curve_trials: Vec<&Trial> = points()
             .filter(|t| t.plan.workload.name == workload && param(t, CURVE) == Some(curve))
             .collect();
-        let mut sizes: Vec<u64> = of_curve.iter().filter_map(|trial| files(trial)).collect();
+        let mut sizes: Vec<u64> = curve_trials.iter().filter_map(|trial| files(trial)).collect();
         sizes.sort_unstable();
         sizes.dedup();
         // A row has the same name at every point, even where other rows failed.
-        let names = RowNames::of(of_curve.iter().copied());
+        let names = RowNames::of(curve_trials.iter().copied());
         let at_size = |size: &u64| {
-            let of_size = of_curve.iter().copied().filter(|trial| files(trial) == Some(*size));
-            sections_of(&view::distinct(of_size), &names)
+            let trials = curve_trials.iter().copied();
+            let trials = trials.filter(|trial| files(trial) == Some(*size));
+            sections_of(&view::distinct(trials), &names)
         };
         let sections = sizes.iter().map(at_size).collect();
         curves.push((sizes, sections));
@@ -293,15 +294,15 @@ pub fn sentences(curve: &Curve<'_>) -> Vec<String> {
     sentences
 }
 
-/// A curve in a sentence: the file systems whose time grows linearly or quadratically, or closest to that, or `None`
-/// if nothing can be concluded.
+/// A sentence that names the file systems whose time grows linearly or quadratically, exactly or most nearly; `None` if
+/// nothing can be concluded.
 pub fn answer(curve: &Curve<'_>) -> Option<String> {
     let part = |(target, exactly): (Shape, bool)| {
         let has_shape =
             |growth: &Growth| shape(growth) == target && includes_shape(growth) == exactly;
         let lines = curve.lines.iter().filter(|line| line.growth.as_ref().is_some_and(has_shape));
         let names: Vec<&str> = lines.map(|line| line.name.as_str()).collect();
-        let (_, shape) = target.named()?;
+        let (_, shape) = target.exponent_and_name()?;
         let verb = if exactly { "is" } else { "is nearest to" };
         (!names.is_empty()).then(|| format!("{verb} {shape} on {}", names.join(", ")))
     };
@@ -324,7 +325,7 @@ mod tests {
     use crate::fixture;
 
     #[test]
-    fn linear_and_quadratic_are_distinguished_and_other_trials_are_not_points() {
+    fn linear_and_quadratic_growth_are_distinguished_and_other_trials_are_not_points() {
         let mut trials = fixture::curve();
         trials.extend(fixture::single());
         let curves = curves(&trials);

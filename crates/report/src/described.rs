@@ -1,5 +1,5 @@
-//! Description of a row's repeats beyond their mean: spread, median, outliers, drift, warm-up, levels.
-//! No value is dropped.
+//! Description of a row's repeats beyond their mean: outliers, drift, warm-up and variance components. No value is
+//! dropped.
 
 use std::collections::BTreeMap;
 
@@ -16,11 +16,11 @@ use crate::number;
 use crate::pairing::Matching;
 
 /// The p-value below which a drift or a warm-up is reported below the table: of a hundred rows without either, about
-/// one is reported. An own choice; the exports contain every p-value.
+/// one is reported. This limit is our choice; the exports contain every p-value.
 const P_LIMIT: f64 = 0.01;
 
-/// The distance from the median, as a fraction of it, beyond which an outlier outside Tukey's outer fence is
-/// reported: if values hardly vary, many lie outside a fence. An own choice.
+/// The distance from the median, as a fraction of the median, beyond which an outlier outside Tukey's outer fence is
+/// reported: if values hardly vary, many lie outside a fence. This limit is our choice.
 const MIN_DISTANCE: f64 = 0.01;
 
 /// The maximum number of outliers of a row that are listed individually.
@@ -30,8 +30,8 @@ const MAX_LISTED: usize = 3;
 pub struct Described {
     /// The measure.
     pub measure: Measure,
-    /// Seed and value of each trial, in the order in which they ran, or by seed in the lab, where the order of runs is
-    /// meaningless.
+    /// Seed and value of each trial, in the order in which the trials ran; in the lab, where that order is meaningless,
+    /// by seed.
     pub values: Vec<(u64, f64)>,
     /// The values beyond the fences.
     pub outliers: Vec<Outlier>,
@@ -39,7 +39,7 @@ pub struct Described {
     pub drift: Option<Drift>,
     /// The difference of the first run from the rest, or `None` in the lab.
     pub warmup: Option<Warmup>,
-    /// The split of the variance between seeds and between trials of one seed, or `None` if no seed ran twice.
+    /// The variance split into its parts between seeds and between trials of one seed, or `None` if no seed ran twice.
     pub levels: Option<VarianceComponents>,
 }
 
@@ -173,7 +173,7 @@ mod tests {
     use crate::{fixture, view};
 
     /// Ten trials of ext4 on a host, in this order, with these seconds until returned.
-    fn host(seconds: [f64; 10]) -> Vec<Trial> {
+    fn host_trials(seconds: [f64; 10]) -> Vec<Trial> {
         let trial = fixture::on_a_host().remove(0);
         let trial = |(index, seconds): (usize, f64)| {
             let mut trial = trial.clone();
@@ -192,26 +192,27 @@ mod tests {
     }
 
     #[test]
-    fn times_that_rise_with_the_order_of_the_runs_are_reported_and_steady_ones_are_not() {
-        let lines = notes(&host([1.0, 1.01, 1.02, 1.03, 1.04, 1.05, 1.06, 1.07, 1.08, 1.09]));
+    fn times_that_rise_with_the_order_of_the_runs_are_reported_and_steady_times_are_not() {
+        let lines =
+            notes(&host_trials([1.0, 1.01, 1.02, 1.03, 1.04, 1.05, 1.06, 1.07, 1.08, 1.09]));
         assert!(lines[0].starts_with("ext4: times rose by 8.6 % during the run"), "{lines:?}");
         let steady = [1.0, 1.02, 0.99, 1.01, 1.0, 0.98, 1.02, 1.0, 1.01, 0.99];
-        assert_eq!(notes(&host(steady)), Vec::<String>::new());
+        assert_eq!(notes(&host_trials(steady)), Vec::<String>::new());
     }
 
     #[test]
     fn a_slow_first_run_and_an_outlier_are_reported_and_counted() {
-        let lines = notes(&host([2.0, 1.02, 0.99, 1.01, 1.0, 0.98, 1.02, 1.0, 1.01, 0.99]));
+        let lines = notes(&host_trials([2.0, 1.02, 0.99, 1.01, 1.0, 0.98, 1.02, 1.0, 1.01, 0.99]));
         assert!(lines.iter().any(|l| l.contains("first trial took 100 % longer")), "{lines:?}");
         assert!(lines.iter().any(|l| l.contains("seed 20 is an outlier, 2.00 s")), "{lines:?}");
-        let trials = host([2.0, 1.02, 0.99, 1.01, 1.0, 0.98, 1.02, 1.0, 1.01, 0.99]);
+        let trials = host_trials([2.0, 1.02, 0.99, 1.01, 1.0, 0.98, 1.02, 1.0, 1.01, 0.99]);
         let sections = view::sections(&trials, None);
         assert_eq!(sections[0].rows[0].returned.n, 10);
         assert!((sections[0].rows[0].returned.mean - 1.102).abs() < 1e-9);
     }
 
     #[test]
-    fn trials_without_a_match_of_their_seed_are_reported() {
+    fn trials_whose_seed_has_no_match_are_reported() {
         let mut trials = fixture::trials();
         trials.retain(|t| t.plan.label != "far" && (t.plan.label != "xfs" || t.seed > 1));
         let lines = notes(&trials);
@@ -228,12 +229,12 @@ mod tests {
     }
 
     #[test]
-    fn the_lab_has_no_drift_and_seeds_that_ran_twice_split_the_variance() {
+    fn the_lab_has_no_drift_and_the_variance_is_split_if_seeds_ran_twice() {
         let trials = fixture::trials();
         let sections = view::sections(&trials, None);
         let described = Described::of(&sections[0].rows[0], &sections[0]);
         assert!(described.drift.is_none() && described.levels.is_none());
-        let mut repeated = host([1.0, 1.2, 0.9, 1.1, 1.3, 1.01, 1.21, 0.91, 1.11, 1.31]);
+        let mut repeated = host_trials([1.0, 1.2, 0.9, 1.1, 1.3, 1.01, 1.21, 0.91, 1.11, 1.31]);
         repeated.iter_mut().enumerate().for_each(|(index, trial)| trial.seed = index as u64 % 5);
         let lines = notes(&repeated);
         assert!(lines.iter().any(|l| l.contains("of the variance is between seeds")), "{lines:?}");

@@ -1,5 +1,5 @@
-//! The flags and risks of trials, and the maximum speed of their devices, which is known only for modelled disks. The
-//! speed of a host's own drives is not estimated.
+//! The flags and risks of trials, and the maximum speed of their devices, which is known only for modelled disks: the
+//! speed of a host's drives is not estimated.
 
 use crate::validity::{self, DeviceSpeed, Flag};
 use fsdyno_disk::WriteCache;
@@ -21,8 +21,8 @@ pub fn flags(runs: &[Run<'_>]) -> Vec<Flag> {
     flags
 }
 
-/// The reasons why acknowledged data of a trial may be lost at a power cut: because of its options, or because its
-/// modelled disk received too few flushes.
+/// The reasons why acknowledged data of a trial may be lost at a power cut: its options, or too few flushes of its
+/// modelled disk.
 pub fn risks(trial: &Trial) -> Vec<String> {
     let mut risks = durability::risks(trial.plan.filesystem.as_ref(), &trial.conditions);
     let lacks_flushes = trial.measured.phases.iter().any(|phase| lacks_flushes(trial, phase));
@@ -70,8 +70,8 @@ mod tests {
     use super::*;
     use crate::fixture;
 
-    /// The flags of a phase that moved these bytes on the catalog's 7200 rpm disk.
-    fn moved(raid: Option<&str>, written: u64, read: u64) -> Vec<Flag> {
+    /// The flags of a phase that wrote and read these numbers of bytes on the catalog's 7200 rpm disk.
+    fn flags_after(raid: Option<&str>, written: u64, read: u64) -> Vec<Flag> {
         let mut trial = fixture::trials().remove(0);
         let spec = fsdyno_disk::catalog::get("hdd-7200").unwrap();
         let modelled = trial.plan.medium.modelled_mut().unwrap();
@@ -84,19 +84,19 @@ mod tests {
     }
 
     #[test]
-    fn more_bytes_than_the_platter_can_write_until_durable_are_flagged_and_an_array_writes_more() {
+    fn more_bytes_than_the_platter_can_transfer_are_flagged_and_an_array_transfers_more() {
         let above = Flag::AboveDeviceSpeed;
-        assert!(!moved(None, 60_000_000, 0).contains(&above));
-        assert!(moved(None, 600_000_000, 0).contains(&above));
-        assert!(moved(None, 0, 600_000_000).contains(&above));
-        assert!(!moved(Some("0x4"), 600_000_000, 0).contains(&above));
-        assert!(moved(Some("1x4"), 600_000_000, 0).contains(&above));
-        assert!(!moved(Some("1x4"), 0, 600_000_000).contains(&above));
-        assert!(!moved(None, 0, 0).contains(&above));
+        assert!(!flags_after(None, 60_000_000, 0).contains(&above));
+        assert!(flags_after(None, 600_000_000, 0).contains(&above));
+        assert!(flags_after(None, 0, 600_000_000).contains(&above));
+        assert!(!flags_after(Some("0x4"), 600_000_000, 0).contains(&above));
+        assert!(flags_after(Some("1x4"), 600_000_000, 0).contains(&above));
+        assert!(!flags_after(Some("1x4"), 0, 600_000_000).contains(&above));
+        assert!(!flags_after(None, 0, 0).contains(&above));
     }
 
-    /// The risks of a trial whose last phase has these fsyncs and flushes, on a disk with this cache.
-    fn synced(fsyncs: u64, flushes: u64, cache: WriteCache) -> Vec<String> {
+    /// The risks of a trial whose last phase has these numbers of fsyncs and flushes, on a disk with this cache.
+    fn risks_after(fsyncs: u64, flushes: u64, cache: WriteCache) -> Vec<String> {
         let mut trial = fixture::trials().remove(0);
         let mut spec = fsdyno_disk::catalog::get("hdd-7200").unwrap();
         spec.queue.write_cache = cache;
@@ -111,13 +111,13 @@ mod tests {
     }
 
     #[test]
-    fn fsyncs_without_flushes_are_unsafe_on_a_volatile_cache_alone() {
+    fn fsyncs_without_flushes_are_unsafe_only_on_a_volatile_cache() {
         use WriteCache::{WriteBack, WriteThrough};
-        assert_eq!(synced(500, 1, WriteBack).len(), 1);
-        assert_eq!(synced(500, 0, WriteBack).len(), 1);
-        assert!(synced(500, 8, WriteBack).is_empty(), "64 threads may share a flush");
-        assert!(synced(99, 0, WriteBack).is_empty());
-        assert!(synced(500, 1, WriteThrough).is_empty());
+        assert_eq!(risks_after(500, 1, WriteBack).len(), 1);
+        assert_eq!(risks_after(500, 0, WriteBack).len(), 1);
+        assert!(risks_after(500, 8, WriteBack).is_empty(), "64 threads may share a flush");
+        assert!(risks_after(99, 0, WriteBack).is_empty());
+        assert!(risks_after(500, 1, WriteThrough).is_empty());
     }
 
     #[test]

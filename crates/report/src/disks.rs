@@ -1,4 +1,4 @@
-//! The requests of each of several modelled disks in a phase, in a line.
+//! One line on the requests to each disk in a phase, for trials with several modelled disks.
 
 use fsdyno_record::trial::DiskRole;
 

@@ -30,9 +30,9 @@ pub fn verdict(verdict: Verdict) -> &'static str {
 }
 
 /// The schema of a set of strings, each with its meaning.
-pub(crate) fn string_enum<'w>(words: impl IntoIterator<Item = (&'w str, &'w str)>) -> Schema {
-    let word = |(word, meaning): (&str, &str)| json!({"const": word, "description": meaning});
-    json_schema!({"type": "string", "oneOf": words.into_iter().map(word).collect::<Vec<_>>()})
+pub(crate) fn string_enum<'v>(values: impl IntoIterator<Item = (&'v str, &'v str)>) -> Schema {
+    let value = |(value, meaning): (&str, &str)| json!({"const": value, "description": meaning});
+    json_schema!({"type": "string", "oneOf": values.into_iter().map(value).collect::<Vec<_>>()})
 }
 
 /// The schema of the methods of a comparison.
@@ -63,6 +63,6 @@ pub(crate) fn verdicts(_: &mut SchemaGenerator) -> Schema {
 
 /// A value as indented JSON with a newline at the end.
 pub(crate) fn pretty(value: &impl Serialize) -> Result<String, serde_json::Error> {
-    // Goes through a map, which sorts the keys.
+    // The value becomes a map first, which sorts the keys.
     Ok(format!("{:#}\n", serde_json::to_value(value)?))
 }

@@ -10,7 +10,7 @@ use crate::number::{count, counted, percent, sanitize};
 /// The maximum number of reasons that are listed.
 const MAX_REASONS: usize = 3;
 
-/// A sentence for each recording and its settings.
+/// One sentence for each combination of a recording and replay settings.
 pub fn sentences(trials: &[Trial]) -> Vec<String> {
     let mut groups: BTreeMap<&BTreeMap<String, String>, Vec<(&Trial, &ReplayReport)>> =
         BTreeMap::new();
@@ -104,10 +104,7 @@ fn think(group: &[(&Trial, &ReplayReport)]) -> Option<String> {
     let calls: u64 = phases().flat_map(|phase| phase.ops.values()).map(|op| op.total_ns.0).sum();
     let total = (think + calls) as f64;
     (think > 0 && total > 0.0).then(|| {
-        format!(
-            "the time between calls is {} of their threads' time",
-            percent(think as f64 / total)
-        )
+        format!("the time between calls is {} of the threads' time", percent(think as f64 / total))
     })
 }
 
@@ -140,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn a_replay_reports_which_recorded_calls_it_makes() {
+    fn the_replayed_part_of_a_recording_is_reported() {
         let text = sentence_with(|_| {});
         for part in [
             "150 of 200 recorded calls are replayed (75 %; not: 30 locks, 20 mknods)",

@@ -14,8 +14,8 @@ pub struct LabRows<'a> {
     pub id: &'a str,
     /// The rows that ran in it.
     pub rows: Vec<String>,
-    /// The components in which it differs from an earlier lab that one of its rows also ran in, or empty if there is
-    /// none.
+    /// The components in which the lab differs from an earlier lab that ran one of the same rows; empty if there is no
+    /// such lab.
     pub differs: Vec<String>,
     components: &'a BTreeMap<String, String>,
 }

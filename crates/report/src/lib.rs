@@ -93,5 +93,5 @@ pub use table::{Format, Output, SpecialFormat, Style};
 pub use trace::Summary as TraceSummary;
 pub use trials::{Trials, table};
 pub use tune::Tuned;
-pub use view::{distinct, main_op, verdicts};
+pub use view::{distinct, flags_and_failures, main_op};
 pub use why::load_why;

@@ -1,4 +1,4 @@
-//! Reads trials.ndjson, compressed or not: skips and reports one torn last line, and rejects all other errors.
+//! Reads trials.ndjson, compressed or not. One torn last line is skipped and reported; every other error is returned.
 
 use std::path::{Path, PathBuf};
 
@@ -128,17 +128,17 @@ impl LoadError {
     }
 }
 
-/// The first names of a list, and the number of further ones.
+/// The first paths of a list, and the number of further paths.
 fn list_paths(paths: &[PathBuf]) -> String {
-    const SHOWN: usize = 6;
+    const MAX_LISTED: usize = 6;
     let first: Vec<String> =
-        paths.iter().take(SHOWN).map(|path| path.display().to_string()).collect();
-    let more = paths.len().saturating_sub(SHOWN);
+        paths.iter().take(MAX_LISTED).map(|path| path.display().to_string()).collect();
+    let more = paths.len().saturating_sub(MAX_LISTED);
     let more = if more > 0 { format!(" and {more} more") } else { String::new() };
     format!("{}{more}", first.join(", "))
 }
 
-/// The results below a folder, sorted by name: those of `fsdyno run`, of a study, of `fsdyno crash`.
+/// The results below a folder, sorted by name: results of `fsdyno run`, of studies, and of `fsdyno crash`.
 pub fn results_below(folder: &Path) -> Vec<PathBuf> {
     results_within(folder, DEPTH)
 }
@@ -158,20 +158,19 @@ fn results_within(folder: &Path, depth: usize) -> Vec<PathBuf> {
     results.collect()
 }
 
-/// Tests whether a folder is a result: of `fsdyno run`, of a study, of `fsdyno crash`.
+/// Returns true if a folder is a result of `fsdyno run`, of a study, or of `fsdyno crash`.
 pub fn is_result(folder: &Path) -> bool {
     let contains = |name| compressed::find(&folder.join(name)).is_some();
     contains(RECORDS) || contains(fsdyno_crash::ROWS_FILE) || folder.join("study.toml").is_file()
 }
 
-/// The depth below a folder down to which results are searched for: that of the runs of a study.
+/// The depth below a folder down to which results are searched for; the runs of a study are that deep.
 const DEPTH: usize = 3;
 
 /// Reads the records of result folders or files, in the order given.
 ///
 /// # Errors
-/// A file that cannot be read, a bad line that is not a torn last one, a newer schema, or a second
-/// torn line.
+/// A file that cannot be read, a bad line other than a torn last line, a newer schema, or a second torn line.
 pub fn load<P: AsRef<Path>>(paths: impl IntoIterator<Item = P>) -> Result<Loaded, LoadError> {
     let mut loaded = Loaded::default();
     let mut pool = ValuePool::default();
@@ -259,7 +258,7 @@ mod tests {
     }
 
     #[test]
-    fn a_torn_last_line_is_skipped_and_named_wherever_it_is_truncated() {
+    fn a_torn_last_line_is_skipped_and_reported_wherever_it_is_truncated() {
         let lines = lines();
         for cut in [1, 17, lines[1].len() / 2, lines[1].len() - 2] {
             let folder = folder(&format!("{}{}", lines[0], &lines[1][..cut]));
@@ -287,7 +286,7 @@ mod tests {
     }
 
     #[test]
-    fn a_newer_schema_is_refused_even_where_it_is_the_last_line() {
+    fn a_newer_schema_is_rejected_even_in_the_last_line() {
         let folder = folder("{\"schema\":3,\"shape\":\"unknown\"}");
         let message = load([folder.path()]).unwrap_err().to_string();
         assert!(message.contains("schema is 3") && message.contains("newer fsdyno"), "{message}");
@@ -319,7 +318,7 @@ mod tests {
     }
 
     #[test]
-    fn a_missing_folder_is_an_error_that_says_what_to_name() {
+    fn the_error_for_a_missing_folder_states_what_to_name() {
         let message = load(["/nonexistent/results"]).unwrap_err().to_string();
         assert!(message.contains("/nonexistent/results") && message.contains(RECORDS));
     }

@@ -55,7 +55,7 @@ mod tests {
     use crate::model::Section;
     use crate::{fixture, view};
 
-    /// The fixture's dirops twice, each trial on the machine that `machine_of` names.
+    /// The fixture's dirops trials twice, each on the machine that `machine_of` returns.
     fn on_machines(machine_of: impl Fn(&Trial) -> Option<&'static str>) -> Vec<Trial> {
         let mut trials = fixture::trials();
         trials.retain(|trial| trial.plan.workload.name == "dirops");
@@ -83,7 +83,7 @@ mod tests {
     }
 
     #[test]
-    fn file_systems_are_compared_on_one_machine_if_each_ran_on_several() {
+    fn file_systems_that_ran_on_several_machines_are_compared_on_each_machine() {
         let by_parity = |trial: &Trial| match trial.seed % 2 {
             0 => Some("pc"),
             _ => Some("server"),
@@ -93,7 +93,7 @@ mod tests {
         assert!(separate.contains(&"dirops on pc create".to_string()), "{separate:?}");
         let together = ["dirops create", "dirops delete"];
         assert_eq!(titles(|_| Some("pc")), together);
-        // A machine for each file system: the machines are what is compared.
+        // If each file system ran on its own machine, the machines are compared.
         let own = |trial: &Trial| match trial.plan.label.as_str() {
             "ext4" => Some("pc"),
             "xfs" => Some("server"),

@@ -1,7 +1,7 @@
 //! Escaping of text for HTML, SVG and XML.
 
-/// Escapes text for an element or an attribute. Replaces control characters and the last two code points of the first
-/// plane, which XML cannot represent (XML 1.0, production 2), and keeps line breaks, even in attributes.
+/// Escapes text for an element or an attribute. Control characters and U+FFFE and U+FFFF, which XML cannot represent
+/// (XML 1.0, production 2), are replaced; line breaks are kept, even in attributes.
 pub fn escape(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {

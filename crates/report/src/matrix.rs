@@ -1,5 +1,5 @@
 //! The comparison matrix: a row for each configuration, a column for each phase, and in each cell the same ratio as in
-//! the tables of the phases, shaded by its size. The number is in the cell, so the shade only repeats it.
+//! the tables of the phases. The shade of a cell only repeats the size of its ratio.
 
 use crate::model::{Row as Configuration, Section};
 use crate::table::{Fit, Head, Kind, Row, Table};
@@ -63,7 +63,7 @@ mod tests {
     use crate::{fixture, view};
 
     /// The trials of the fixture twice, the second time under other labels.
-    fn many() -> Vec<fsdyno_record::Trial> {
+    fn six_configurations() -> Vec<fsdyno_record::Trial> {
         let mut trials = fixture::trials();
         let mut more = fixture::trials();
         for trial in &mut more {
@@ -75,8 +75,8 @@ mod tests {
     }
 
     #[test]
-    fn each_cell_has_the_number_of_the_phases_table() {
-        let trials = many();
+    fn each_cell_has_the_same_ratio_as_the_table_of_its_phase() {
+        let trials = six_configurations();
         let sections = view::sections(&trials, None);
         let matrix = table(&sections).unwrap();
         assert_eq!((matrix.rows.len(), matrix.heads.len()), (6, 5));

@@ -1,5 +1,5 @@
-//! The measure of trials: chosen once for all trials that are compared with each other, so that no table mixes ratios
-//! of different measures.
+//! The measure of trials. It is chosen once for all trials that are compared with each other, so that no table mixes
+//! ratios of different measures.
 
 use crate::seconds;
 use fsdyno_record::trial::Phase;
@@ -48,8 +48,8 @@ pub enum Measure {
 }
 
 impl Measure {
-    /// The default: space per file if all were filled, time per operation if a phase ended at a time limit, else the
-    /// time to durable if all have it, else the time to returned.
+    /// The default measure: space per file if all file systems were filled, time per operation if a phase ended at a
+    /// time limit, otherwise the time to durable if it is known for all trials, otherwise the time to returned.
     pub fn of<'r, 'a: 'r>(runs: impl Iterator<Item = &'r Run<'a>> + Clone) -> Measure {
         if runs.clone().all(|run| space_per_file(run.0).is_some()) {
             Measure::Space
@@ -101,7 +101,7 @@ impl Measure {
         }
     }
 
-    /// The unit of its values, as exports name it.
+    /// The unit of the measure's values, as named in exports.
     pub fn unit(self) -> &'static str {
         if self == Measure::Space { "bytes" } else { "seconds" }
     }
@@ -148,8 +148,8 @@ impl Measure {
     }
 }
 
-/// Bytes of the device per file of a full file system, including mkfs's part: the measure of such trials. On devices
-/// of equal size, the smallest value means the most files. None for a trial that did not fill its file system.
+/// Bytes of the device per file of a full file system, including the space that mkfs takes. On devices of equal size,
+/// the smallest value means the most files. `None` for a trial that did not fill its file system.
 pub fn space_per_file(trial: &Trial) -> Option<f64> {
     let capacity = trial.measured.capacity.as_ref().filter(|capacity| capacity.files > 0)?;
     Some(capacity.device.unwrap_or(capacity.total).0 as f64 / capacity.files as f64)
@@ -163,25 +163,25 @@ mod tests {
     use super::*;
     use crate::fixture;
 
-    fn of(trials: &[Trial]) -> Measure {
+    fn default_measure(trials: &[Trial]) -> Measure {
         let runs: Vec<Run<'_>> = trials.iter().map(|t| (t, &t.measured.phases[0])).collect();
         Measure::of(runs.iter())
     }
 
     #[test]
-    fn one_trial_without_a_stamp_or_a_full_file_system_decides_for_all() {
+    fn one_trial_without_a_value_changes_the_measure_of_all_trials() {
         let mut trials = fixture::trials();
-        assert_eq!(of(&trials), Measure::Durable);
+        assert_eq!(default_measure(&trials), Measure::Durable);
         let capacity = Capacity { device: Some(Bytes(4000)), files: 2, ..Default::default() };
         trials.iter_mut().for_each(|trial| trial.measured.capacity = Some(capacity));
-        assert_eq!(of(&trials), Measure::Space);
+        assert_eq!(default_measure(&trials), Measure::Space);
         let run = (&trials[0], &trials[0].measured.phases[0]);
         assert_eq!(Measure::Space.value(&run), Some(2000.0));
         trials[3].measured.capacity = None;
-        assert_eq!(of(&trials), Measure::Durable);
+        assert_eq!(default_measure(&trials), Measure::Durable);
         trials[4].measured.phases[0].durable_ns = None;
-        assert_eq!(of(&trials), Measure::Returned);
+        assert_eq!(default_measure(&trials), Measure::Returned);
         trials[5].measured.phases[0].limit_ns = Some(Nanos(9));
-        assert_eq!(of(&trials), Measure::Operation);
+        assert_eq!(default_measure(&trials), Measure::Operation);
     }
 }

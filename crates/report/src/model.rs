@@ -18,15 +18,15 @@ pub struct Section<'a> {
     pub workload: String,
     /// The phase.
     pub phase: String,
-    /// The op that `rate` counts and whose latency is shown. None in a replay, and if there was no op on names: then
-    /// `rate` counts all ops and no latency is shown.
+    /// The op that `rate` counts and whose latency is shown. `None` in a replay, or if there was no op on names; `rate`
+    /// then counts all ops, and no latency is shown.
     pub main_op: Option<OpKind>,
     /// The work unit that `rate` counts instead of the main op, if the workload names one.
     pub unit: Option<String>,
     /// The op whose latencies are shown: the main op, or the one that took most of the time if the main op took only
     /// a small part.
     pub latency_op: Option<OpKind>,
-    /// The measure of all its rows, for ratios and verdicts.
+    /// The measure of all rows, for ratios and verdicts.
     pub measure: Measure,
     /// The base of ratios: `best`, or the label of the baseline.
     pub versus: String,
@@ -49,44 +49,42 @@ pub struct Row<'a> {
     pub variant: String,
     /// Kind of the file system; the label for an existing directory.
     pub kind: String,
-    /// Its successful trials, with this phase of each, by seed.
+    /// The row's successful trials, each with this phase, by seed.
     pub trials: Vec<Run<'a>>,
     /// Seconds until the last call returned.
     pub returned: Summary,
     /// Seconds until durable, or `None` if that is unknown in a trial.
     pub durable: Option<Summary>,
-    /// Its summary by the section's measure.
+    /// The summary of the values of the section's measure.
     pub measured: Summary,
     /// Seconds per operation, if the phase ended at a time limit.
     pub per_operation: Option<Summary>,
     /// CPU seconds of the threads that issue ops.
     pub cpu: Summary,
-    /// Main ops (all ops if there is no main op) per second, over the time to returned, or `None` if that time is
-    /// zero.
+    /// Main ops per second over the time to returned (all ops if there is no main op), or `None` if that time is zero.
     pub rate: Option<Summary>,
     /// Latencies of the main op over all seeds.
     pub latency: Option<Histogram>,
     /// The comparison with the best row, or with the baseline, with p adjusted by Holm's method for all comparisons of
     /// the report, or `None` if there is no such row, and for that row itself.
     pub comparison: Option<Comparison>,
-    /// How its trials were matched for that comparison.
+    /// How the row's trials were matched for that comparison.
     pub matching: Option<Matching>,
-    /// Index of the row that it is compared with.
+    /// Index of the row with which this row is compared.
     pub base: Option<usize>,
-    /// Its time divided by that of the best row, or of the baseline, or `None` if there is no such row.
+    /// The row's time divided by the time of the best row or of the baseline, or `None` if there is no such row.
     pub ratio: Option<Ratio>,
-    /// True if the geometric mean of its times is the smallest of several rows with several trials; single trials are
-    /// not ranked.
+    /// True if the geometric mean of the row's times is the smallest of several rows with several trials; single trials
+    /// are not ranked.
     pub best: bool,
-    /// The flags of its trials, the most serious first.
+    /// The flags of the row's trials, the most serious first.
     pub flags: Vec<Flag>,
-    /// The reasons why acknowledged data may be lost at a power cut, a sentence for each option, or empty for most
-    /// rows.
+    /// The reasons why acknowledged data may be lost at a power cut, one sentence for each option; empty for most rows.
     pub risks: Vec<String>,
 }
 
 impl<'a> Row<'a> {
-    /// The label given by the user or derived from its spec.
+    /// The label given by the user or derived from the spec.
     pub fn label(&self) -> &'a str {
         self.trials.first().map_or("", |(trial, _)| &trial.plan.label)
     }
@@ -96,7 +94,7 @@ impl<'a> Row<'a> {
         self.risks.is_empty()
     }
 
-    /// The name with a mark if it is unsafe, for charts.
+    /// The name for charts, with a mark if the row is unsafe.
     pub fn marked_name(&self) -> String {
         let mark = if self.is_safe() { String::new() } else { format!("{} ", Flag::Unsafe) };
         mark + &self.name
@@ -110,14 +108,14 @@ impl<'a> Row<'a> {
         }
     }
 
-    /// Its time, regardless of the section's measure: per operation if a phase ended at a time limit, else until
-    /// durable if that is known, else until returned.
+    /// The row's time, regardless of the section's measure: per operation if a phase ended at a time limit, otherwise
+    /// until durable if that is known, otherwise until returned.
     pub fn time(&self) -> &Summary {
         let time = self.durable.as_ref().unwrap_or(&self.returned);
         self.per_operation.as_ref().unwrap_or(time)
     }
 
-    /// The mean over its trials of a value that may be unknown in some, or `None` if it is unknown in any.
+    /// The mean of a value over the row's trials, or `None` if the value is unknown for any of them.
     pub fn mean(&self, value: impl Fn(&Phase) -> Option<f64>) -> Option<f64> {
         let values: Option<Vec<f64>> = self.trials.iter().map(|(_, phase)| value(phase)).collect();
         Summary::of(&values?).map(|summary| summary.mean)
@@ -125,24 +123,24 @@ impl<'a> Row<'a> {
 }
 
 impl Section<'_> {
-    /// `create/s`; or `op/s`, over all calls, if no single op represents the phase.
+    /// The header of the rate: `create/s`, or `op/s`, over all calls, if no single op represents the phase.
     pub fn rate_head(&self) -> String {
         let unit = self.unit.as_deref();
         format!("{}/s", unit.unwrap_or(self.main_op.map_or("op", OpKind::name)))
     }
 
-    /// The op of p50 and p99, such as `fsync`, if it is different from the one that the rate counts.
+    /// The op of p50 and p99, such as `fsync`, if it is not the op that the rate counts.
     pub fn latency_note(&self) -> Option<&'static str> {
         let differs = self.unit.is_some() || self.latency_op != self.main_op;
         self.latency_op.filter(|_| differs).map(OpKind::name)
     }
 
-    /// `vs best`, `vs ext4`.
+    /// The header of the ratio: `vs best`, `vs ext4`.
     pub fn ratio_head(&self) -> String {
         format!("vs {}", self.versus)
     }
 
-    /// `dirops create`.
+    /// The title of the section: `dirops create`.
     pub fn title(&self) -> String {
         title(&self.workload, &self.phase)
     }
@@ -156,7 +154,8 @@ pub fn title(workload: &str, phase: &str) -> String {
     }
 }
 
-/// Returns true if a phase has the name of its workload, as that of a replay without marks: it is not named twice.
+/// Returns true if a phase has the name of its workload, like the phase of a replay without marks. The name is then
+/// shown only once.
 pub fn is_named_alike(workload: &str, phase: &str) -> bool {
     workload.split(' ').next() == Some(phase)
 }
@@ -164,7 +163,7 @@ pub fn is_named_alike(workload: &str, phase: &str) -> bool {
 /// The ratio of a row's time to that of its base.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Ratio {
-    /// Ratio of the geometric means of their times, to which the interval and the verdict refer.
+    /// Ratio of the geometric means of the times, to which the interval and the verdict refer.
     pub value: f64,
     /// The significance of the ratio.
     pub significance: Significance,
@@ -173,13 +172,13 @@ pub struct Ratio {
 /// The significance of a ratio.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Significance {
-    /// The two differ; or there is no test, as for single trials and for the base itself.
+    /// The two rows differ; or there is no test, as for single trials and for the base itself.
     Plain,
-    /// Undecided by several trials of both.
+    /// Several trials of both rows leave the difference undecided.
     Undecided,
-    /// The two differ by less than the smallest difference that matters.
+    /// The two rows differ by less than the smallest difference that matters.
     Same,
-    /// The two differ by no more than the error of the processor profile.
+    /// The two rows differ by no more than the error of the processor profile.
     WithinError,
 }
 

@@ -1,4 +1,4 @@
-//! Formatting of numbers and untrusted text: three digits, one unit, nothing misleading.
+//! Formatting of numbers, with three digits and one unit, and of untrusted text.
 
 use fsdyno_record::Nanos;
 
@@ -72,8 +72,8 @@ pub fn difference(share: f64) -> String {
 /// The smallest number that is written with an exponent: `1e15`.
 const MIN_EXPONENTIAL: f64 = 1e15;
 
-/// A number with this many significant digits and no trailing zeros, without decimals if all digits stand before the
-/// point; very small or large ones as `3.48e-5`.
+/// A number with `digits` significant digits and no trailing zeros, without decimals if all digits are before the
+/// decimal point; very small and very large numbers are written as `3.48e-5`.
 pub fn format_significant(value: f64, digits: usize) -> String {
     let size = value.abs();
     let trim_zeros = |text: &str| {
@@ -91,13 +91,13 @@ pub fn format_significant(value: f64, digits: usize) -> String {
     trim_zeros(&format!("{value:.decimals$}"))
 }
 
-/// A ratio of times: `1.00` for the base itself, `2.31x` and `0.43x` for others.
+/// A ratio of times: `1.00` for the base itself, `2.31x` or `0.43x` for other rows.
 pub fn format_ratio(ratio: f64) -> String {
     if ratio == 1.0 {
         return "1.00".into();
     }
     let digits = match ratio {
-        // Two digits for any size: no ratio is shown as zero.
+        // Two significant digits for any size, so that no ratio is shown as zero.
         r if r > 0.0 && !(0.00995..MIN_EXPONENTIAL).contains(&r) => {
             return format!("{}x", format_significant(ratio, 2));
         }
@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn percentages_never_hide_that_they_are_not_zero() {
+    fn a_percentage_other_than_zero_is_never_shown_as_zero() {
         assert_eq!(
             [0.0, 0.00001, 0.0005, 0.000_94, 0.000_97, 0.001_02, 0.004, 0.12].map(percent),
             ["0.0 %", "<0.01 %", "0.05 %", "0.09 %", "0.1 %", "0.1 %", "0.4 %", "12 %"]
@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn only_the_base_is_1_without_an_x() {
+    fn only_the_base_has_a_ratio_without_an_x() {
         let shown = [1.0, 1.0001, 0.999, 0.432, 0.0432, 2.314, 23.14, 231.4].map(format_ratio);
         let expected = ["1.00", "1.00x", "1.00x", "0.43x", "0.043x", "2.31x", "23.1x", "231x"];
         assert_eq!(shown, expected);

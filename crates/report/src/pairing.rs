@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn the_lab_pairs_by_seed_and_a_host_relabels() {
+    fn lab_trials_are_paired_by_seed_and_host_trials_are_relabelled() {
         let trials = fixture::trials();
         let pairing = Pairing::of(&runs(&trials, "ext4"), &runs(&trials, "xfs")[1..]);
         assert_eq!((pairing.matching, pairing.base.len()), (Matching::Pairs(1), 2));
@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn a_p_value_alone_is_that_of_the_comparison() {
+    fn the_p_value_alone_equals_that_of_the_comparison() {
         for trials in [fixture::trials(), fixture::on_a_host()] {
             for from in 0..3 {
                 let (base, new) = (runs(&trials, "ext4"), &runs(&trials, "xfs")[from..]);

@@ -8,7 +8,7 @@ use fsdyno_record::Trial;
 pub struct Part<'a> {
     /// The run's name in the study's file, or empty if there is no study.
     pub run: &'a str,
-    /// `then`, `today` or `as-it-stands`, or empty if there is no study.
+    /// The conditions: `then`, `today` or `as-it-stands`, or empty if there is no study.
     pub variant: &'a str,
     /// Its kernel, if the study is a timeline.
     pub kernel: Option<&'a str>,
@@ -22,7 +22,7 @@ impl<'a> Part<'a> {
         Part { run: "", variant: "", kernel: None, trials }
     }
 
-    /// `curve as then`, with the kernel of a timeline, or `None` if there is no study.
+    /// The name of the part: `curve as then`, with the kernel of a timeline, or `None` if there is no study.
     pub fn name(&self) -> Option<String> {
         let kernel = self.kernel.map(|kernel| format!(", kernel {kernel}")).unwrap_or_default();
         let conditions = match self.variant {

@@ -65,8 +65,8 @@ mod tests {
     use super::*;
     use crate::{answer, fixture, statistics, view};
 
-    /// Two file systems in the lab on a profile whose ratios are this far off; the times of `xfs` are
-    /// longer by this factor.
+    /// Trials of two file systems in the lab, with a profile whose typical error of a ratio is `percent`; the times of
+    /// `xfs` are longer by the factor `slower`.
     fn trials(percent: u64, slower: f64) -> Vec<Trial> {
         let caches = Caches { first_ways: 12, second_sets: 2048, second_ways: 16, fetch_ways: 8 };
         let profile = Processor {
@@ -123,14 +123,14 @@ mod tests {
     }
 
     #[test]
-    fn the_disk_s_share_and_options_of_one_file_system_are_exact() {
+    fn the_disks_share_and_ratios_within_one_file_system_have_no_error() {
         let mut trials = trials(20, 1.0);
         for phase in trials.iter_mut().flat_map(|trial| &mut trial.measured.phases) {
             phase.cpu_ns.0 /= 4;
         }
         let runs = |label: &str| -> Vec<Run<'_>> {
-            let of_it = trials.iter().filter(|trial| trial.plan.label == label);
-            of_it.map(|trial| (trial, &trial.measured.phases[0])).collect()
+            let labelled = trials.iter().filter(|trial| trial.plan.label == label);
+            labelled.map(|trial| (trial, &trial.measured.phases[0])).collect()
         };
         let (base, new) = (runs("ext4"), runs("xfs"));
         let rounded_error = |base: &[Run<'_>], new: &[Run<'_>], measure| {

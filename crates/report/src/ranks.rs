@@ -54,7 +54,7 @@ struct ClientRow {
     slowest_rate: f64,
 }
 
-fn measured(trials: &[Trial]) -> impl Iterator<Item = (&Trial, &RanksMeasured)> {
+fn trials_with_ranks(trials: &[Trial]) -> impl Iterator<Item = (&Trial, &RanksMeasured)> {
     trials.iter().filter_map(|trial| Some((trial, trial.measured.ranks.as_ref()?)))
 }
 
@@ -63,12 +63,12 @@ fn phases(trials: &[Trial]) -> Vec<PhaseRow<'_>> {
         let ranks: &RanksMeasured = ranks;
         ranks.phases.iter().map(move |phase| PhaseRow { trial, phase })
     };
-    measured(trials).flat_map(each).collect()
+    trials_with_ranks(trials).flat_map(each).collect()
 }
 
 fn ranks(trials: &[Trial]) -> Vec<RankRow<'_>> {
     let mut rows = Vec::new();
-    for (trial, measured) in measured(trials) {
+    for (trial, measured) in trials_with_ranks(trials) {
         for phase in &measured.phases {
             for rank in &phase.ranks {
                 let member = measured.members.iter().find(|member| member.rank == rank.rank);
@@ -142,7 +142,7 @@ fn scaling_table(trials: &[Trial]) -> Option<Table> {
         Column::number("items/s", |row: &ScalingRow| format_scaled(row.rate()))
             .means("calls of the phase's most frequent kind, by all ranks, divided by the time until the last rank was done; mean of the trials"),
         Column::number("scaling", |row: &ScalingRow| row.scaling.ratio.map(format_scaled).unwrap_or_default())
-            .means("the rate relative to that with the fewest ranks"),
+            .means("the rate divided by the rate with the fewest ranks"),
         Column::words("knee", |row: &ScalingRow| row.scaling.mark().to_string()).means(scaling::KNEE),
     ];
     let mut table = Table::of(columns, &rows);
@@ -167,7 +167,7 @@ fn per_second(rate: f64, unit: &str) -> String {
     if unit.is_empty() { rate } else { format!("{rate} {}/s", sanitize(unit)) }
 }
 
-fn name_of(trial: &Trial) -> String {
+fn trial_name(trial: &Trial) -> String {
     sanitize(&format!("{} {}, seed {}", trial.plan.workload.name, trial.plan.label, trial.seed))
 }
 
@@ -251,7 +251,7 @@ fn phase_table(trials: &[Trial]) -> Option<Table> {
         return None;
     }
     let mut columns: Vec<Column<'_, PhaseRow<'_>>> = vec![
-        Column::words("trial", |row: &PhaseRow<'_>| name_of(row.trial)),
+        Column::words("trial", |row: &PhaseRow<'_>| trial_name(row.trial)),
         Column::words("phase", |row: &PhaseRow<'_>| sanitize(&row.phase.name)),
         Column::number("items/s", |row: &PhaseRow<'_>| {
             format_scaled(rate(row.items(), row.phase.last_done_ns))
@@ -331,7 +331,7 @@ fn rank_table(trials: &[Trial]) -> Table {
     let rows = ranks(trials);
     let columns: Vec<Column<'_, RankRow<'_>>> =
         vec![
-            Column::words("trial", |row: &RankRow<'_>| name_of(row.trial)).priority(3),
+            Column::words("trial", |row: &RankRow<'_>| trial_name(row.trial)).priority(3),
             Column::words("phase", |row: &RankRow<'_>| sanitize(&row.phase.name)),
             Column::number("rank", |row: &RankRow<'_>| row.rank.rank.to_string()),
             Column::words("host", |row: &RankRow<'_>| {
@@ -361,7 +361,7 @@ fn clients(trials: &[Trial]) -> Vec<ClientRow> {
     let mut clients: Vec<ClientRow> = Vec::new();
     for row in ranks(trials) {
         let Some(member) = row.member else { continue };
-        let phase = format!("{}: {}", name_of(row.trial), sanitize(&row.phase.name));
+        let phase = format!("{}: {}", trial_name(row.trial), sanitize(&row.phase.name));
         let rate = rate(row.rank.items, row.rank.returned_ns.since(row.rank.started_ns));
         match clients.iter_mut().find(|known| known.phase == phase && known.client == member.client)
         {
@@ -421,7 +421,7 @@ impl Output for Ranks<'_> {
     fn json(&self) -> Result<String, ReportError> {
         let scaling: Vec<serde_json::Value> =
             curves(self.trials).iter().map(ScalingRow::json).collect();
-        let trials: Vec<serde_json::Value> = measured(self.trials)
+        let trials: Vec<serde_json::Value> = trials_with_ranks(self.trials)
             .map(|(trial, ranks)| {
                 serde_json::json!({
                     "trial_id": trial.trial_id, "started": trial.host.started,

@@ -32,7 +32,7 @@ pub fn rows(parts: &[Part<'_>], out: &mut dyn Rows) {
     out.table(&columns(), records);
 }
 
-/// The columns, which programs know by name: new ones are appended.
+/// The columns. Other programs refer to them by name, so new columns are only appended.
 fn columns<'a>() -> Vec<Column<'static, Record<'a>>> {
     let mut columns = trial_columns();
     columns.extend(phase_columns());
@@ -100,7 +100,7 @@ fn phase_columns<'a>() -> Vec<Column<'static, Record<'a>>> {
         device_column("device_bytes_written", |device| Some(device.bytes_written.0)),
         device_column("device_seeks", |device| device.seeks),
         Column::number("space_used", |record: &Record<'_>| {
-            // For a directory, it would be that of the whole file system.
+            // For a directory, this would be the space of the whole file system.
             let phase = record.trial.plan.filesystem.as_ref().and(record.phase);
             phase.map(|phase| phase.space_used.0.to_string()).unwrap_or_default()
         }),

@@ -60,7 +60,7 @@ mod tests {
     use super::*;
     use crate::{Format, Style, fixture, html, table};
 
-    fn contradicted() -> Vec<Trial> {
+    fn trials_with_a_contradiction() -> Vec<Trial> {
         let mut trials = fixture::trials();
         let mut other = trials[4].clone();
         other.measured.phases[1].returned_ns.0 += 1;
@@ -79,7 +79,7 @@ mod tests {
 
     #[test]
     fn one_nanosecond_of_difference_is_reported_with_its_path_in_table_and_page() {
-        let trials = contradicted();
+        let trials = trials_with_a_contradiction();
         let sentences = differences(&trials);
         assert_eq!(sentences.len(), 1);
         assert!(

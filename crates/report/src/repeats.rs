@@ -52,7 +52,7 @@ fn sentence(rule: &Repeats, total: Total, place: &str) -> String {
         ),
         false => format!(
             "±{width} % of each time was requested; the pilot of {pilot} trials required {required} trials of each \
-             kind ({place} has the largest spread)."
+             configuration ({place} has the largest spread)."
         ),
     }
 }
@@ -64,8 +64,8 @@ mod tests {
     use super::*;
     use crate::{Format, SpecialFormat, Style, fixture, html, table, view};
 
-    /// The fixture's ext4 and xfs under a rule, with seven trials each that vary by a few percent.
-    fn under(at_most: u32) -> Vec<Trial> {
+    /// The fixture's ext4 and xfs trials_with_rule a rule, with seven trials each that vary by a few percent.
+    fn trials_with_rule(at_most: u32) -> Vec<Trial> {
         let rule = Repeats { width_ppm: 20_000, pilot: 5, at_most, first_seed: 1, wanted: None };
         let mut trials = Vec::new();
         for first in fixture::single().into_iter().filter(|t| t.plan.label != "far") {
@@ -85,7 +85,7 @@ mod tests {
 
     #[test]
     fn a_width_that_was_not_reached_is_named_in_every_format() {
-        let trials = under(7);
+        let trials = trials_with_rule(7);
         for format in [
             Format::Text,
             Format::Mail,
@@ -109,7 +109,7 @@ mod tests {
 
     #[test]
     fn a_reached_width_names_its_number_and_the_interval_is_steins() {
-        let trials = under(100);
+        let trials = trials_with_rule(100);
         let sections = view::sections(&trials, None);
         let text = sentences(&sections);
         assert_eq!(text.len(), 1);

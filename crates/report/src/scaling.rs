@@ -7,7 +7,7 @@ const MIN_GAIN: f64 = 0.5;
 /// The meaning of a column with the knee.
 pub(crate) const KNEE: &str = "beyond it, each further client or rank adds less than half of the average rate per client or rank at this point";
 
-/// The place of a point on its curve.
+/// The position of a point on its curve.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct Scaling {
     /// The rate relative to that of the first point, or `None` if the curve has one point.
@@ -44,7 +44,7 @@ pub(crate) fn scaling<K: PartialEq>(points: &[(K, u32, f64)]) -> Vec<Scaling> {
 }
 
 /// Returns the first point of a curve after which each additional client or rank gains less than [`MIN_GAIN`] of the
-/// average rate of one, or `None` if all gain more. A point is its place, the number, and the rate.
+/// average rate of one, or `None` if all gain more. A point is its index, the number of clients or ranks, and the rate.
 fn knee(curve: &[(usize, u32, f64)]) -> Option<usize> {
     curve.windows(2).find_map(|pair| {
         let ((index, few, low), (_, many, high)) = (pair[0], pair[1]);
@@ -65,7 +65,7 @@ mod tests {
             let found = scaling(&points).into_iter().zip(rates);
             found.filter(|(scaling, _)| scaling.knee).map(|(_, (number, _))| *number).collect()
         };
-        // From 2 to 4 clients, each adds half of the average before; from 4 to 8, next to nothing.
+        // From 2 to 4 clients, each new client adds half of the previous average; from 4 to 8, next to nothing.
         assert_eq!(knees(&[(4, 30.0), (1, 10.0), (2, 20.0), (8, 31.0)]), [4]);
         assert_eq!(knees(&[(1, 10.0), (2, 19.0), (4, 36.0)]), Vec::<u32>::new());
         assert_eq!(knees(&[(1, 10.0), (2, 12.0)]), [1]);

@@ -1,4 +1,4 @@
-//! The time of a phase that verdicts are about, the same in every report.
+//! The time of a phase that verdicts compare. Every report uses the same one.
 
 use fsdyno_record::trial::Phase;
 

@@ -163,7 +163,7 @@ impl Output for OverTime<'_> {
     }
 }
 
-const NONE: &str =
+const NO_SERIES: &str =
     "No series over time: none was recorded, or every phase was too short for two intervals.";
 
 /// The series: a line for each quantity of each phase, from zero up, as wide as the terminal allows.
@@ -179,7 +179,7 @@ fn document(series: &[Series], trials: &[Trial], style: Style) -> Document {
         out.0.push(Block::Verbatim(lines));
     }
     if out.0.is_empty() {
-        out.0.push(Block::Paragraph(NONE.into()));
+        out.0.push(Block::Paragraph(NO_SERIES.into()));
     }
     out
 }
@@ -287,13 +287,13 @@ mod tests {
         let whole = folder(&trials, 0);
         let (read, torn) = load_series([whole.path()], &trials).unwrap();
         assert_eq!((read, torn), (series(&trials), vec![]));
-        let of_file = load_series([whole.path().join("trials.ndjson")], &trials).unwrap();
-        assert_eq!(of_file.0.len(), trials.len());
+        let from_file = load_series([whole.path().join("trials.ndjson")], &trials).unwrap();
+        assert_eq!(from_file.0.len(), trials.len());
         let cut = folder(&trials, 20);
         let (read, torn) = load_series([cut.path()], &trials).unwrap();
         assert_eq!((read.len(), torn[0].line), (trials.len() - 1, trials.len()));
         let (no_trials, _) = load_series([whole.path()], &trials[..0]).unwrap();
-        assert!(no_trials.is_empty(), "of no requested trial");
+        assert!(no_trials.is_empty(), "no trial was requested");
         let empty = tempfile::tempdir().unwrap();
         assert_eq!(load_series([empty.path()], &trials).unwrap(), (vec![], vec![]));
     }
@@ -340,7 +340,7 @@ mod tests {
     }
 
     #[test]
-    fn many_intervals_share_columns_and_nothing_is_lost() {
+    fn many_intervals_share_columns_and_none_is_lost() {
         let columns: Vec<_> = columns(250, 60).collect();
         assert_eq!((columns.len(), columns[0].start, columns[59].end), (60, 0, 250));
         assert!(columns.windows(2).all(|pair| pair[0].end == pair[1].start));

@@ -56,16 +56,16 @@ pub fn sort(section: &mut Section<'_>, by: Sort) {
         let numbers = by.number(a).total_cmp(&by.number(b));
         b.is_safe().cmp(&a.is_safe()).then(numbers).then_with(names)
     });
-    let mut places = vec![0; order.len()];
-    order.iter().enumerate().for_each(|(place, from)| places[*from] = place);
+    let mut positions = vec![0; order.len()];
+    order.iter().enumerate().for_each(|(position, from)| positions[*from] = position);
     let mut rows: Vec<Option<Row<'_>>> =
         std::mem::take(&mut section.rows).into_iter().map(Some).collect();
     section.rows = order.iter().filter_map(|from| rows[*from].take()).collect();
     for row in &mut section.rows {
-        row.base = row.base.map(|base| places[base]);
+        row.base = row.base.map(|base| positions[base]);
     }
     for pair in &mut section.aged {
-        (pair.fresh, pair.aged) = (places[pair.fresh], places[pair.aged]);
+        (pair.fresh, pair.aged) = (positions[pair.fresh], positions[pair.aged]);
     }
 }
 

@@ -1,4 +1,4 @@
-//! Every statistic of every row, for programs: JSON and CSV, nothing rounded.
+//! Every statistic of every row, without rounding, as JSON and CSV for other programs.
 //!
 //! `--format json` prints the records; the statistics are computed from them (docs/statistics.md).
 
@@ -255,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn a_host_has_drift_and_relabelling_and_without_trials_there_are_no_rows() {
+    fn host_trials_have_a_drift_and_a_relabelling_test_and_no_trials_give_no_rows() {
         let trials = fixture::on_a_host();
         let all: Value = serde_json::from_str(&json(&trials, None)).unwrap();
         let row = all["rows"].as_array().unwrap().iter().find(|row| !row["comparison"].is_null());
@@ -306,7 +306,7 @@ mod tests {
             (&json!("returned"), &json!(0.1), &Value::Null)
         );
         let exponents = all["exponents"].as_array().unwrap();
-        let exponents_of: Vec<(&str, &str, i64)> = exponents
+        let rounded: Vec<(&str, &str, i64)> = exponents
             .iter()
             .map(|row| {
                 let power = row["exponent"].as_f64().unwrap().round() as i64;
@@ -314,7 +314,7 @@ mod tests {
             })
             .collect();
         assert_eq!(
-            exponents_of,
+            rounded,
             [
                 ("create", "ext4", 1),
                 ("create", "linear", 2),

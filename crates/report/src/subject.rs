@@ -25,7 +25,7 @@ pub fn lines(trials: &[Trial]) -> Vec<String> {
     lines.iter().map(|line| sanitize(line)).collect()
 }
 
-/// `lab: disk hdd-7200, file system of 8 GiB, kernel 6.1.0-44-amd64, RAM 1 GiB`.
+/// The line of the lab: `lab: disk hdd-7200, file system of 8 GiB, kernel 6.1.0-44-amd64, RAM 1 GiB`.
 fn lab(trials: &[Trial]) -> Option<String> {
     let (mut disks, mut sizes, mut kernels) = (Vec::new(), Vec::new(), Vec::new());
     let (mut machines, mut periods) = (Vec::new(), Vec::new());
@@ -33,7 +33,7 @@ fn lab(trials: &[Trial]) -> Option<String> {
         let Some(lab) = trial.plan.lab() else { continue };
         lab.machine.iter().for_each(|machine| push_unique(&mut machines, machine.clone()));
         push_unique(&mut disks, disks_of(&trial.plan.medium));
-        // The size found counts; a trial that failed early may have found none.
+        // The size that the trial found takes precedence; a trial that failed early may have found none.
         let size = trial.conditions.device_size.or(trial.plan.medium.size());
         push_unique(&mut sizes, size.map_or("the whole disk".into(), |size| size.to_string()));
         push_unique(&mut kernels, lab.kernel.to_string());
@@ -61,8 +61,8 @@ fn lab(trials: &[Trial]) -> Option<String> {
     Some(format!("lab ({}): {}", times.join("; "), parts.join("; ")))
 }
 
-/// `not in effect: the disk's optimal_io_size is 0, and the guest's driver has 131072 (kernel 6.12.96)`;
-/// with the affected trials, if not all are affected.
+/// A line for each setting without effect: `not in effect: the disk's optimal_io_size is 0, and the guest's driver has
+/// 131072 (kernel 6.12.96)`; with the affected trials, if not all are affected.
 fn not_in_effect(trials: &[Trial]) -> Vec<String> {
     let mut settings: Vec<&String> = Vec::new();
     trials
@@ -91,8 +91,8 @@ fn not_in_effect(trials: &[Trial]) -> Vec<String> {
     settings.into_iter().map(line).collect()
 }
 
-/// `aged fill=80%,churn=1,files=mix: 79.9 % full, 812 files present, 815 removed during aging`; with ranges
-/// for several trials.
+/// A line for each age: `aged fill=80%,churn=1,files=mix: 79.9 % full, 812 files present, 815 removed during aging`;
+/// with ranges for several trials.
 fn ages(trials: &[Trial]) -> Vec<String> {
     let mut ages: Vec<(String, Vec<Aged>)> = Vec::new();
     for trial in trials {
@@ -115,7 +115,7 @@ fn ages(trials: &[Trial]) -> Vec<String> {
     ages.into_iter().map(line).collect()
 }
 
-/// `7`, or `5 to 9`.
+/// The range of values as text: `7`, or `5 to 9`.
 fn range(values: impl Iterator<Item = String>) -> String {
     let mut values: Vec<String> = values.collect();
     values.sort_by(|a, b| a.len().cmp(&b.len()).then_with(|| a.cmp(b)));
@@ -143,7 +143,7 @@ fn model(trials: &[Trial]) -> Option<String> {
     ))
 }
 
-/// `hdd-7200`, `RAID 5x3 of hdd-7200`, `hdd-7200 with its journal on ssd-sata (256 MiB)`.
+/// The disks of a medium: `hdd-7200`, `RAID 5x3 of hdd-7200`, `hdd-7200 with its journal on ssd-sata (256 MiB)`.
 fn disks_of(medium: &MediumPlan) -> String {
     let journal = medium.journal().map(|disk| {
         let size = medium.journal_size().map(|size| format!(" ({size})")).unwrap_or_default();
@@ -153,7 +153,7 @@ fn disks_of(medium: &MediumPlan) -> String {
     format!("{}{disk}{}", raid_of(medium), journal.unwrap_or_default())
 }
 
-/// `RAID 5x3 of `, or nothing.
+/// The RAID of a medium: `RAID 5x3 of `, or nothing.
 pub fn raid_of(medium: &MediumPlan) -> String {
     medium.raid().map(|raid| format!("RAID {raid} of ")).unwrap_or_default()
 }
@@ -190,7 +190,7 @@ fn host_medium(medium: &MediumPlan) -> Option<String> {
     directory.or(medium.drive().map(String::from)).or_else(|| ephemeral(medium))
 }
 
-/// `loop:8G`, `RAID 5x3 of loop:8G with its journal on another 256 MiB`.
+/// The medium that a trial creates on a host: `loop:8G`, `RAID 5x3 of loop:8G with its journal on another 256 MiB`.
 fn ephemeral(medium: &MediumPlan) -> Option<String> {
     let (device, _) = medium.ephemeral()?;
     let journal = medium.journal_size().map(|size| format!(" with its journal on another {size}"));
@@ -213,7 +213,8 @@ fn settings(trials: &[&Trial]) -> Vec<String> {
     parts
 }
 
-/// `tarball: files=2000 order=readdir`, the number of files first because it determines a trial's length.
+/// A line for each workload: `tarball: files=2000 order=readdir`, the number of files first because it determines a
+/// trial's length.
 fn workloads(trials: &[Trial]) -> Vec<String> {
     let mut workloads: Vec<(&str, BTreeMap<&str, Vec<&str>>)> = Vec::new();
     for trial in trials {
@@ -240,7 +241,7 @@ fn workloads(trials: &[Trial]) -> Vec<String> {
     workloads.into_iter().map(line).collect()
 }
 
-/// `small = ext4 -I 128`, for labels that differ from their spec.
+/// The definitions of labels: `small = ext4 -I 128`, for labels that differ from their spec.
 fn labels(trials: &[Trial]) -> Vec<String> {
     let mut lines = Vec::new();
     for plan in trials.iter().map(|trial| &trial.plan) {
@@ -271,7 +272,7 @@ pub fn media(trials: &[Trial]) -> Vec<String> {
     media
 }
 
-/// `disk a`, or `disks a, b`, or `None` without values.
+/// The values with their name: `disk a`, or `disks a, b`, or `None` without values.
 fn labelled_list(singular: &str, plural: &str, values: &[String]) -> Option<String> {
     let name = if values.len() == 1 { singular } else { plural };
     (!values.is_empty()).then(|| format!("{name} {}", values.join(", ")))
@@ -293,9 +294,9 @@ mod tests {
         let mut trials = fixture::trials();
         trials.iter_mut().for_each(|trial| fixture::set_machine(trial, "server-2004"));
         let line = &lines(&trials)[0];
-        let right = "lab (virtual time): machine server-2004; disk hdd-7200; file system of 8 GiB; kernel \
+        let expected = "lab (virtual time): machine server-2004; disk hdd-7200; file system of 8 GiB; kernel \
                      6.1.0-44-amd64; CPU 1; RAM 1 GiB;";
-        assert!(line.starts_with(right), "{line}");
+        assert!(line.starts_with(expected), "{line}");
     }
 
     #[test]
@@ -376,13 +377,13 @@ mod tests {
     #[test]
     fn an_array_and_the_disk_of_an_external_journal_are_named() {
         let line = lines(&[fixture::on_several_disks()]).remove(0);
-        let right = "disk RAID 0x2:64K of hdd-7200 with its journal on hdd-7200 (256 MiB); file";
-        assert!(line.contains(right), "{line}");
+        let expected = "disk RAID 0x2:64K of hdd-7200 with its journal on hdd-7200 (256 MiB); file";
+        assert!(line.contains(expected), "{line}");
     }
 
     #[test]
     fn the_result_of_aging_is_listed_with_its_range_over_trials() {
-        let mut trials = vec![fixture::on_an_aged_one(), fixture::on_an_aged_one()];
+        let mut trials = vec![fixture::on_an_aged_file_system(), fixture::on_an_aged_file_system()];
         if let Some(aged) = &mut trials[1].conditions.aged {
             aged.files = 9_999;
         }

@@ -12,7 +12,7 @@ pub const MIN_STEP: f64 = 0.03;
 
 /// A phase over the versions, by one metric.
 pub struct Timeline {
-    /// `dirops create`.
+    /// The title: `dirops create`.
     pub title: String,
     /// The metric.
     pub metric: Metric,
@@ -24,7 +24,7 @@ pub struct Timeline {
 
 /// A configuration over the versions.
 pub struct Line {
-    /// `ext4`, with the conditions that distinguish it from others.
+    /// The name: `ext4`, with the conditions that distinguish it from others.
     pub name: String,
     /// The kind of its file system.
     pub kind: String,
@@ -128,7 +128,7 @@ fn add_points(timeline: &mut Timeline) {
 }
 
 impl Timeline {
-    /// `CPU time`, `Time to durable`.
+    /// The measure as text: `CPU time`, `Time to durable`.
     pub fn measure(&self) -> &'static str {
         let first = self.lines.iter().flat_map(|line| &line.steps).next();
         first.map_or("", |row| row.measure.words())

@@ -172,10 +172,11 @@ impl Summary {
     /// Sentences on the whole trace.
     fn facts(&self) -> Vec<String> {
         let entries = |kind: Kind| self.entries.get(&kind).copied().unwrap_or(0);
-        let roots = self.roots.iter().map(|(label, kind, on)| match on.as_str() {
-            "" => format!("{label} ({kind})"),
-            on => format!("{label} ({kind}, {on})"),
-        });
+        let roots =
+            self.roots.iter().map(|(label, kind, file_system)| match file_system.as_str() {
+                "" => format!("{label} ({kind})"),
+                file_system => format!("{label} ({kind}, {file_system})"),
+            });
         let sizes = SIZES.iter().zip(self.sizes).filter(|(_, files)| *files > 0);
         let sizes: Vec<String> =
             sizes.map(|((name, _), files)| format!("{} {name}", count(files))).collect();
@@ -221,7 +222,8 @@ impl Summary {
         facts
     }
 
-    /// `programs: cc1 20 times, as 20 times, make once`, the most frequent first, or `None` if none was started.
+    /// The started programs: `programs: cc1 20 times, as 20 times, make once`, the most frequent first, or `None` if
+    /// none was started.
     fn programs(&self) -> Option<String> {
         let mut programs: Vec<(&String, u64)> =
             self.programs.iter().map(|(name, n)| (name, *n)).collect();
@@ -243,7 +245,9 @@ impl Summary {
         let mut sentences = Vec::new();
         if outside > 0 {
             sentences.push(format!(
-                "{} calls on pipes, sockets, devices and files of the kernel: they only order threads", count(outside)
+                "{} calls on pipes, sockets, devices and files of the kernel: a replay uses them only to order \
+                 threads",
+                count(outside)
             ));
         }
         if self.mapped_stores > 0 {

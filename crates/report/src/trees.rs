@@ -46,7 +46,7 @@ fn sentence(group: &[(&Trial, &TreeReport)]) -> String {
     let shapes = distinct(|tree| &tree.shape);
     let difference = match shapes {
         1 => "in contents alone; names, types, modes, sizes and links are equal".to_string(),
-        _ => format!("in names, types, modes, sizes or links ({shapes} different ones)"),
+        _ => format!("in names, types, modes, sizes or links ({shapes} variants)"),
     };
     let mut labels: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
     for (trial, tree) in group {
@@ -103,7 +103,7 @@ mod tests {
     use super::*;
     use crate::fixture;
 
-    /// The sentence on three trials whose trees have these hashes of shape, whole and `d/log`.
+    /// The sentence on trials whose trees have these hashes of shape, whole and `d/log`.
     fn sentence_for<const N: usize>(hashes: [[&str; 3]; N]) -> String {
         let mut trials = fixture::trials();
         trials.truncate(N);

@@ -7,7 +7,7 @@ use fsdyno_record::trial::Outcome;
 use crate::number::sanitize;
 use crate::table::Failure;
 
-/// The failed and skipped trials; those of one row and one reason are listed once.
+/// The failed and skipped trials; those of one row with the same reason share an entry.
 pub fn unfinished(trials: &[Trial]) -> Vec<Failure> {
     let mut groups: Vec<(Outcome, String, &str, Vec<String>)> = Vec::new();
     let names = RowNames::of(trials);

@@ -45,7 +45,7 @@ pub fn sections_of<'a, 'b>(
     sections_named(&trials, &RowNames::of(trials.iter().copied()), basis.into())
 }
 
-/// The sections of distinct trials, with the rows' names among a larger set of trials.
+/// The sections of distinct trials, with their rows named as in a larger set of trials.
 pub fn sections_named<'a>(
     trials: &[&'a Trial],
     rows: &RowNames,
@@ -56,8 +56,8 @@ pub fn sections_named<'a>(
     sections
 }
 
-/// The sections, by this measure if one is given, before p-values are adjusted: the caller has more
-/// comparisons.
+/// The sections, by this measure if one is given, without adjusted p-values, for a caller that has more comparisons to
+/// adjust together with these.
 pub fn unadjusted_sections<'a>(
     trials: &[&'a Trial],
     rows: &RowNames,
@@ -85,12 +85,12 @@ pub fn unadjusted_sections<'a>(
     let order = |name: &String| workloads.iter().position(|w| w == name);
     groups.sort_by_key(|group| order(&group.0));
     // A file system has the same position in every section, however the trials were interleaved.
-    let mut places: BTreeMap<&str, usize> = BTreeMap::new();
+    let mut positions: BTreeMap<&str, usize> = BTreeMap::new();
     for (index, trial) in trials.iter().enumerate() {
-        places.entry(&trial.plan.label).or_insert(index);
+        positions.entry(&trial.plan.label).or_insert(index);
     }
-    let place = |run: &Run<'_>| places.get(run.0.plan.label.as_str()).copied();
-    groups.iter_mut().for_each(|group| group.2.sort_by_key(place));
+    let position = |run: &Run<'_>| positions.get(run.0.plan.label.as_str()).copied();
+    groups.iter_mut().for_each(|group| group.2.sort_by_key(position));
     let section = |(workload, phase, runs): (String, &str, Runs<'a>)| {
         let options = RatioOptions { basis, measure };
         let rows = machines.rows(&runs).unwrap_or(rows);
@@ -169,9 +169,9 @@ fn section<'a>(
 /// A phase is metadata work if at least one in this number of its ops is on names.
 const METADATA_RATIO: u64 = 1000;
 
-/// The most frequent op on names, after which a phase of metadata work is named. A phase that mostly moves
-/// data, or only opens existing files, is named after its most frequent call except close(2). A replay has none: its
-/// calls are those of a program, and the most frequent one is seldom the one that takes the time.
+/// The op that represents a phase: for metadata work, the most frequent op on names; for a phase that mostly moves
+/// data, or only opens existing files, the most frequent call except close(2). A replay has none: its calls are those
+/// of a program, and the most frequent call rarely takes most of the time.
 pub fn main_op(trials: &[Run<'_>]) -> Option<OpKind> {
     use OpKind::*;
     let all = trials.iter().flat_map(|(_, phase)| phase.ops.values());
@@ -337,7 +337,7 @@ fn histogram(stats: &OpStats) -> Histogram {
 }
 
 /// The flags of every row, and the failed trials, one line each, for formats that have no columns for them.
-pub fn verdicts(trials: &[Trial]) -> Vec<String> {
+pub fn flags_and_failures(trials: &[Trial]) -> Vec<String> {
     let sections = sections_of(trials.iter(), None);
     let rows =
         sections.iter().flat_map(|section| section.rows.iter().map(move |row| (section, row)));
@@ -374,8 +374,7 @@ mod tests {
     }
 
     #[test]
-    fn the_rate_of_a_replay_counts_all_calls_and_its_latencies_are_of_the_call_that_took_the_time()
-    {
+    fn a_replay_has_the_rate_of_all_calls_and_the_latencies_of_the_slowest_kind() {
         let mut trials = fixture::single();
         for trial in &mut trials {
             trial.conditions.replay = Some(Default::default());
@@ -422,7 +421,7 @@ mod tests {
     }
 
     #[test]
-    fn a_second_disk_is_named_in_the_rows_that_it_makes() {
+    fn rows_on_different_disks_are_named_with_their_disk() {
         let mut trials = fixture::trials();
         let mut other = fixture::trials();
         for trial in &mut other {
@@ -473,17 +472,17 @@ mod tests {
     }
 
     #[test]
-    fn verdicts_accompany_a_format_without_columns_for_them() {
+    fn flags_and_failures_are_available_to_formats_without_columns_for_them() {
         let mut trials = fixture::with_failures();
         trials[0].measured.phases[0].instrument.server_cpu_ns =
             trials[0].measured.phases[0].returned_ns;
-        let lines = verdicts(&trials);
+        let lines = flags_and_failures(&trials);
         assert_eq!(lines[0], "dirops create on ext4: INSTRUMENT-BOUND");
         assert!(
             lines.iter().any(|line| line.starts_with("failed: dirops on ext4, seed 1: ")),
             "{lines:?}"
         );
-        assert_eq!(verdicts(&fixture::trials()), [""; 0]);
+        assert_eq!(flags_and_failures(&fixture::trials()), [""; 0]);
     }
 
     #[test]

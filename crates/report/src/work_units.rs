@@ -4,7 +4,7 @@ use crate::capacity;
 use crate::model::{Row, Section};
 use crate::number;
 
-/// The lines that are the result of a phase, and those with further details. Each unit has a line: `transactions:
+/// The lines with the result of a phase, and those with further details. Each unit has a line: `transactions:
 /// 10,000; ext4 98.3/s, xfs 110/s`. A unit whose name ends in `bytes` is shown in MiB; a unit that begins with `live`
 /// is a level and has no rate. A count of zero has no line. Rates are means over the trials, to the time of the last
 /// return.

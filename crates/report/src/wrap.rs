@@ -51,7 +51,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn words_stay_whole_where_they_fit_and_are_broken_where_they_do_not() {
+    fn words_are_broken_only_if_they_do_not_fit() {
         assert_eq!(wrap("one two three", "  ", 8), ["one two", "  three"]);
         assert_eq!(wrap("  a 10 % b", "", 8), ["  a 10 %", "b"]);
         assert_eq!(wrap("abcdefghijklmnop", "", 8), ["abcdefgh", "ijklmnop"]);

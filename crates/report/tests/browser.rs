@@ -13,7 +13,7 @@ mod fixture;
 
 use std::path::{Path, PathBuf};
 
-use chromium::{Browser, Light};
+use chromium::{Browser, View};
 use fsdyno_record::Trial;
 
 /// The sample pages: name and trials.
@@ -54,10 +54,10 @@ fn page(folder: &Path, name: &str, trials: &[Trial]) -> PathBuf {
     path
 }
 
-/// Ticks the box that has every section printed.
+/// Ticks the box for printing every section.
 const PRINT_ALL: &str = "document.getElementById('print-all').checked = true";
 
-/// The faults of the open page, a line each: charts without extent, drawings outside their chart, overlapping
+/// The faults of the open page, a line each: charts without a size, drawings outside their chart, overlapping
 /// text, axes that do not begin at zero, a page wider than its window, duplicate ids.
 const FAULTS: &str = include_str!("browser/faults.js");
 
@@ -69,25 +69,25 @@ fn every_chart_is_drawn_in_its_place_on_every_screen_in_both_colour_schemes() {
     let folder = tempfile::tempdir().unwrap();
     for (name, trials) in samples() {
         let path = page(folder.path(), name, &trials);
-        browser.open(&path, 1280, Light::Day);
+        browser.open(&path, 1280, View::Light);
         assert_eq!(browser.value("document.title === 'obeyed'"), false);
-        for (width, light) in [
-            (1280, Light::Day),
-            (1280, Light::Night),
-            (768, Light::Day),
-            (360, Light::Day),
-            (360, Light::Night),
-            (700, Light::Paper),
+        for (width, view) in [
+            (1280, View::Light),
+            (1280, View::Dark),
+            (768, View::Light),
+            (360, View::Light),
+            (360, View::Dark),
+            (700, View::Print),
         ] {
-            browser.look(width, light);
-            // A short print leaves charts out; it has a test of its own.
+            browser.set_view(width, view);
+            // A short print omits charts; a separate test covers it.
             browser.value(PRINT_ALL);
             let height = browser.value("document.documentElement.scrollHeight").as_f64().unwrap();
-            browser.shoot(&format!("{name}-{width}-{light:?}"), width, height as u32);
+            browser.save_screenshot(&format!("{name}-{width}-{view:?}"), width, height as u32);
             let faults = browser.value(FAULTS);
-            assert_eq!(faults, serde_json::json!([]), "{name}, {width} wide, {light:?}");
+            assert_eq!(faults, serde_json::json!([]), "{name}, {width} wide, {view:?}");
         }
-        assert_eq!(browser.complaints, Vec::<String>::new(), "{name}");
+        assert_eq!(browser.errors, Vec::<String>::new(), "{name}");
     }
 }
 
@@ -99,15 +99,15 @@ fn text_and_drawings_have_contrast_in_both_colour_schemes() {
     let folder = tempfile::tempdir().unwrap();
     let path = page(folder.path(), "usual", &fixture::with_failures());
     let contrast = include_str!("browser/contrast.js");
-    for light in [Light::Day, Light::Night, Light::Paper] {
-        browser.open(&path, 1280, light);
-        assert_eq!(browser.value(contrast), serde_json::json!([]), "{light:?}");
+    for view in [View::Light, View::Dark, View::Print] {
+        browser.open(&path, 1280, view);
+        assert_eq!(browser.value(contrast), serde_json::json!([]), "{view:?}");
     }
-    let ground = "getComputedStyle(document.body).backgroundColor";
-    browser.look(1280, Light::Day);
-    let day = browser.value(ground);
-    browser.look(1280, Light::Night);
-    assert_ne!(browser.value(ground), day);
+    let background = "getComputedStyle(document.body).backgroundColor";
+    browser.set_view(1280, View::Light);
+    let light = browser.value(background);
+    browser.set_view(1280, View::Dark);
+    assert_ne!(browser.value(background), light);
 }
 
 #[test]
@@ -117,20 +117,20 @@ fn a_keyboard_reaches_the_results_and_opens_the_numbers() {
     };
     let folder = tempfile::tempdir().unwrap();
     let path = page(folder.path(), "usual", &fixture::with_failures());
-    browser.open(&path, 1280, Light::Day);
+    browser.open(&path, 1280, View::Light);
     let focused = "document.activeElement.className + document.activeElement.tagName";
     browser.press("Tab", 9);
     assert_eq!(browser.value(focused), "skipA", "the first tab stop skips to the results");
     assert_eq!(browser.value("document.activeElement.getBoundingClientRect().left >= 0"), true);
     let outline = "parseFloat(getComputedStyle(document.activeElement).outlineWidth) >= 2";
-    assert_eq!(browser.value(outline), true, "the focus shows");
+    assert_eq!(browser.value(outline), true, "the focus is visible");
     let mut opened = false;
     for _ in 0..60 {
         browser.press("Tab", 9);
         if browser.value("document.activeElement.tagName") == "SUMMARY" {
-            let parts = json_key("Enter", 13);
-            browser.ask("Input.dispatchKeyEvent", parts.0);
-            browser.ask("Input.dispatchKeyEvent", parts.1);
+            let (down, up) = key_events("Enter", 13);
+            browser.send("Input.dispatchKeyEvent", down);
+            browser.send("Input.dispatchKeyEvent", up);
             opened = browser.value("document.activeElement.parentElement.open") == true;
             break;
         }
@@ -138,8 +138,8 @@ fn a_keyboard_reaches_the_results_and_opens_the_numbers() {
     assert!(opened, "Enter unfolds the numbers of a chart");
 }
 
-/// A key that writes a character: down, and up.
-fn json_key(key: &str, code: u32) -> (serde_json::Value, serde_json::Value) {
+/// The events of a key that writes a character: down and up.
+fn key_events(key: &str, code: u32) -> (serde_json::Value, serde_json::Value) {
     let event = |kind: &str| serde_json::json!({"type": kind, "key": key, "code": key, "text": "\r", "windowsVirtualKeyCode": code});
     (event("keyDown"), event("keyUp"))
 }
@@ -151,8 +151,8 @@ fn on_paper_nothing_is_clipped_or_folded() {
     };
     let folder = tempfile::tempdir().unwrap();
     let path = page(folder.path(), "usual", &fixture::with_failures());
-    // An A4 page has 672 pixels between margins of a centimetre or so.
-    browser.open(&path, 672, Light::Paper);
+    // An A4 page is 672 pixels wide between margins of about one centimetre.
+    browser.open(&path, 672, View::Print);
     browser.value(PRINT_ALL);
     let clipped = r#"[...document.querySelectorAll('.scroll')].filter(e => e.firstElementChild.getBoundingClientRect().right > 673).map(e => e.getAttribute('aria-label'))"#;
     assert_eq!(
@@ -163,7 +163,7 @@ fn on_paper_nothing_is_clipped_or_folded() {
     let folded =
         "[...document.querySelectorAll('details table')].filter(e => !e.checkVisibility()).length";
     assert_eq!(browser.value(folded), 0, "sections folded on the screen are unfolded on paper");
-    let pdf = browser.paper();
+    let pdf = browser.print_pdf();
     assert!(pdf.len() > 20_000, "{}", pdf.len());
     if let Some(folder) = std::env::var_os("FSDYNO_SHOTS") {
         std::fs::write(Path::new(&folder).join("paper.pdf.base64"), pdf).unwrap();
@@ -177,13 +177,13 @@ fn a_short_print_has_the_answer_the_main_table_and_the_conditions_on_two_pages()
     };
     let folder = tempfile::tempdir().unwrap();
     let path = page(folder.path(), "usual", &fixture::trials());
-    browser.open(&path, 672, Light::Paper);
+    browser.open(&path, 672, View::Print);
     let shown = "[...document.querySelectorAll('.answer, #overview, .subject, #s0 table, #conditions, #s1, #labs, .on-paper')].filter(e => e.checkVisibility()).map(e => e.id || e.className || e.tagName)";
     let expected = serde_json::json!(["answer", "overview", "subject", "TABLE", "note on-paper"]);
     assert_eq!(browser.value(shown), expected);
-    assert_eq!(pages(&browser.paper()), 2);
+    assert_eq!(pages(&browser.print_pdf()), 2);
     browser.value(PRINT_ALL);
-    assert!(pages(&browser.paper()) > 4, "the box has every section printed");
+    assert!(pages(&browser.print_pdf()) > 4, "the box makes the page print every section");
 }
 
 /// The number of pages of a PDF in Base64.
@@ -218,9 +218,9 @@ fn a_separate_chart_is_drawn_as_on_the_page() {
         let path = folder.path().join(&file.name);
         std::fs::write(&path, &file.svg).unwrap();
         let ink = "getComputedStyle(document.querySelector('text')).fill";
-        browser.open(&path, 800, Light::Day);
+        browser.open(&path, 800, View::Light);
         assert_eq!(browser.value(ink), "rgb(29, 33, 38)", "{}: dark on white", file.name);
-        browser.open(&path, 800, Light::Night);
+        browser.open(&path, 800, View::Dark);
         // A broken document has an element that reports the error.
         assert_eq!(
             browser.value("document.querySelector('parsererror') === null"),
@@ -238,7 +238,7 @@ fn a_separate_chart_is_drawn_as_on_the_page() {
             "{}: light on dark for a reader who prefers that",
             file.name
         );
-        browser.shoot(&file.name.replace(".svg", ""), 760, 500);
+        browser.save_screenshot(&file.name.replace(".svg", ""), 760, 500);
     }
-    assert_eq!(browser.complaints, Vec::<String>::new());
+    assert_eq!(browser.errors, Vec::<String>::new());
 }

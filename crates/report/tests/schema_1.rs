@@ -40,7 +40,7 @@ fn check(value: &Value, place: &str) -> Plan {
     plan
 }
 
-/// A check against the published schema of this name.
+/// The validator of the published schema with this name.
 fn validator(name: &str) -> jsonschema::Validator {
     let published = fsdyno_report::schemas::ALL.iter().find(|schema| schema.name == name).unwrap();
     jsonschema::draft202012::new(&published.schema()).unwrap()
@@ -56,7 +56,7 @@ fn published_trials_keep_their_identity_in_the_latest_schema() {
         for (line, text) in BufReader::new(text).lines().enumerate() {
             let place = format!("{}:{}", file.display(), line + 1);
             let value: Value = serde_json::from_str(&text.unwrap()).unwrap();
-            // Results stored since have a later schema.
+            // Newer results have a later schema.
             if value["schema"] != 1 {
                 continue;
             }

@@ -14,7 +14,7 @@ mod sample;
 
 use std::path::{Path, PathBuf};
 
-use chromium::{Browser, Light};
+use chromium::{Browser, View};
 use fsdyno_report::study::{
     Cell, Claim, Column, Extras, Factor, FactorRow, Factors, Judged, Number, Row, Table, Variant,
     Verdict,
@@ -48,23 +48,23 @@ fn the_verdicts_come_first_on_every_screen_and_nothing_overflows() {
         return println!("skipped: no chromium here (apt-get install chromium)");
     };
     let folder = tempfile::tempdir().unwrap();
-    browser.open(&page(folder.path()), 1280, Light::Day);
-    for (width, light) in
-        [(1280, Light::Day), (1280, Light::Night), (360, Light::Day), (700, Light::Paper)]
+    browser.open(&page(folder.path()), 1280, View::Light);
+    for (width, view) in
+        [(1280, View::Light), (1280, View::Dark), (360, View::Light), (700, View::Print)]
     {
-        browser.look(width, light);
+        browser.set_view(width, view);
         browser.value("document.getElementById('print-all').checked = true");
         let height = browser.value("document.documentElement.scrollHeight").as_f64().unwrap();
-        browser.shoot(&format!("study-{width}-{light:?}"), width, height as u32);
+        browser.save_screenshot(&format!("study-{width}-{view:?}"), width, height as u32);
         let faults = browser.value(include_str!("browser/faults.js"));
-        assert_eq!(faults, serde_json::json!([]), "{width} wide, {light:?}");
-        // Above the charts, and the counts above all.
+        assert_eq!(faults, serde_json::json!([]), "{width} wide, {view:?}");
+        // The study is above the charts, and the counts are above the study.
         let order = "document.querySelector('.answer').getBoundingClientRect().top < document.querySelector('#study').getBoundingClientRect().top && document.querySelector('#study').getBoundingClientRect().top < document.querySelector('#overview').getBoundingClientRect().top";
-        assert_eq!(browser.value(order), true, "{width} wide, {light:?}");
+        assert_eq!(browser.value(order), true, "{width} wide, {view:?}");
         let words = "[...document.querySelectorAll('#study tbody .verdict')].every(e => /[a-z]{4}/.test(e.textContent) && e.getBoundingClientRect().width > 40)";
         assert_eq!(browser.value(words), true, "every verdict is a visible word");
     }
-    assert_eq!(browser.complaints, Vec::<String>::new());
+    assert_eq!(browser.errors, Vec::<String>::new());
 }
 
 #[test]
@@ -77,11 +77,11 @@ fn verdicts_have_contrast_in_both_colour_schemes_and_tables_fit_on_paper() {
     let contrast =
         include_str!("browser/contrast.js").replace(".flag,", ".flag, .verdict, #study span,");
     assert!(contrast.contains(".verdict"), "the list of checked elements has changed");
-    for light in [Light::Day, Light::Night, Light::Paper] {
-        browser.open(&path, 1280, light);
-        assert_eq!(browser.value(&contrast), serde_json::json!([]), "{light:?}");
+    for view in [View::Light, View::Dark, View::Print] {
+        browser.open(&path, 1280, view);
+        assert_eq!(browser.value(&contrast), serde_json::json!([]), "{view:?}");
     }
-    browser.open(&path, 672, Light::Paper);
+    browser.open(&path, 672, View::Print);
     let clipped = "[...document.querySelectorAll('.claims')].filter(e => e.firstElementChild.getBoundingClientRect().right > 673).length";
     assert_eq!(browser.value(clipped), 0, "claims beyond the edge of the paper");
 }

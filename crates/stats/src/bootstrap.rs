@@ -1,4 +1,4 @@
-//! Computes the interval of any statistic, by resampling with a seed.
+//! Computes a confidence interval for any statistic by the bootstrap (seeded resampling).
 //!
 //! The interval is bias-corrected and accelerated (BCa; Efron, "Better bootstrap confidence intervals", JASA 82, 1987;
 //! Efron and Tibshirani 1993, chapter 14), not the plain percentile interval: times are skewed to the right, and for a
@@ -10,7 +10,7 @@ use fsdyno_record::seed;
 use crate::describe::mean;
 use crate::normal;
 
-/// Number of resamples for an interval: (B + 1) times the tail's share is then a whole number
+/// Number B of resamples for an interval, chosen so that (B + 1) times the probability of a tail is a whole number
 /// (Davison and Hinkley, Bootstrap Methods and their Application, 1997).
 pub const RESAMPLES: usize = 9999;
 
@@ -100,11 +100,12 @@ mod tests {
     }
 
     #[test]
-    fn a_seed_has_one_interval_and_another_seed_nearly_the_same() {
-        let of = |seed| interval(&SKEWED, average, 0.95, seed).unwrap();
-        assert_eq!(of(7), of(7));
-        assert_ne!(of(7), of(8));
-        assert!((of(7).0 - of(8).0).abs() < 0.05 && (of(7).1 - of(8).1).abs() < 0.2);
+    fn equal_seeds_give_equal_intervals_and_different_seeds_similar_ones() {
+        let seeded = |seed| interval(&SKEWED, average, 0.95, seed).unwrap();
+        let (first, second) = (seeded(7), seeded(8));
+        assert_eq!(first, seeded(7));
+        assert_ne!(first, second);
+        assert!((first.0 - second.0).abs() < 0.05 && (first.1 - second.1).abs() < 0.2);
     }
 
     #[test]
@@ -114,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn equal_values_have_zero_width_and_too_few_have_no_interval() {
+    fn equal_values_have_an_interval_of_zero_width_and_too_few_values_have_none() {
         assert_eq!(interval(&[2.0; 5], average, 0.95, 1), Some((2.0, 2.0)));
         assert_eq!(interval(&[2.0], average, 0.95, 1), None);
         assert_eq!(interval(&[2.0, f64::NAN], average, 0.95, 1), None);

@@ -1,8 +1,8 @@
 //! Comparison of two conditions: their ratio, its 95 % interval, and a verdict, which may be undecided ("~").
 //!
-//! The displayed interval determines the verdict, except that it is neither faster nor slower if a p-value does not
-//! exclude chance, and undecided if it is withheld. With a band of differences that do not matter (`threshold` 0.03:
-//! 1/1.03 to 1.03):
+//! The displayed interval determines the verdict, with two exceptions: the verdict is neither faster nor slower if a
+//! p-value does not exclude chance, and it is undecided if it is withheld. Ratios that differ too little from 1 to
+//! matter form a band (`threshold` 0.03: 1/1.03 to 1.03):
 //!
 //! | interval | verdict |
 //! |---|---|
@@ -10,8 +10,8 @@
 //! | otherwise, excluding 1 | faster or slower |
 //! | otherwise | undecided |
 //!
-//! A verdict other than undecided becomes [`Verdict::WithinError`] if a systematic error could explain the ratio: an
-//! error that all values of one side share and that no number of repeats reduces.
+//! A verdict other than undecided becomes [`Verdict::WithinError`] if a systematic error could explain the ratio. Such
+//! an error is shared by all values of one side, so repeats do not reduce it.
 
 use crate::holm::holm;
 use crate::interval::{LEVEL, Summary};
@@ -60,19 +60,19 @@ pub struct Comparison {
     /// then has zero width because no spread was observed, not because none is possible, and the
     /// verdict is based on the difference alone. Tables mark it "exact".
     pub exact: bool,
-    /// The probability of a ratio at least that far from 1 if the conditions do not differ (the t test of the method),
+    /// The probability of a ratio at least this far from 1 if the conditions do not differ, by the t test of `method`,
     /// or `None` for a single value or if nothing varied.
     pub p: Option<f64>,
-    /// `p` adjusted for all the comparisons of a table, after [`adjust`].
+    /// `p` adjusted for the number of comparisons in a table; set by [`adjust`].
     pub p_in_table: Option<f64>,
-    /// The result of a permutation test of the values, if there is one ([`Comparison::with_permutation`]).
+    /// The result of a permutation test of the values, if one was made ([`Comparison::with_permutation`]).
     pub relabelled: Option<Permutation>,
-    /// True if the verdict is withheld, whatever the interval is ([`Comparison::without_verdict`]).
+    /// True if the verdict is withheld regardless of the interval ([`Comparison::without_verdict`]).
     pub withheld: bool,
     /// Standard error of the logarithm of the ratio, and its degrees of freedom, or `None` for a single value or if
     /// nothing varied.
     pub error: Option<(f64, f64)>,
-    /// The spread from which a larger n is planned, or `None` for a single value or if nothing varied.
+    /// The spread from which the n of further trials is planned, or `None` for a single value or if nothing varied.
     pub design: Option<Design>,
     /// The minimum difference that matters (0.03 is 3 %), or zero if every difference matters.
     pub threshold: f64,
@@ -82,8 +82,8 @@ pub struct Comparison {
     pub verdict: Verdict,
 }
 
-/// Relative difference up to which two ratios of pairs count as equal, to allow for the rounding of their division: a
-/// nanosecond in a day is ten times as much.
+/// Relative difference up to which the ratios of two pairs count as equal, to allow for the rounding of the divisions.
+/// A nanosecond in a day is a relative difference ten times as large.
 const ROUNDING: f64 = 4.0 * f64::EPSILON;
 
 /// Compares times paired by seed, as in the lab: both times of a pair share all random choices, so the t interval is
@@ -166,16 +166,16 @@ impl Comparison {
         comparison.decide()
     }
 
-    /// Decides the verdict for a minimum difference that matters (0.03 is 3 %); a negative number or NaN counts as
-    /// zero.
+    /// Sets the minimum difference that matters (0.03 is 3 %) and decides the verdict; a negative number or NaN counts
+    /// as zero.
     pub fn with_threshold(mut self, threshold: f64) -> Comparison {
         self.threshold = if threshold > 0.0 { threshold } else { 0.0 };
         self.decide()
     }
 
-    /// Adds a permutation test to the t test, for values of a host, whose distribution may not be normal: if the
-    /// permutation test could have shown a difference at 5 % with this many values and does not, the verdict is neither
-    /// faster nor slower. With at most three values on each side, it never can.
+    /// Adds a permutation test to the t test, for values measured on a host, whose distribution may not be normal: if
+    /// the permutation test could have shown a difference at 5 % with this number of values and does not, the verdict
+    /// is neither faster nor slower. With at most three values on each side, the permutation test cannot reach 5 %.
     pub fn with_permutation(mut self, test: Option<Permutation>) -> Comparison {
         self.relabelled = test;
         self.decide()
@@ -231,14 +231,14 @@ impl Comparison {
     /// Returns true if a p-value does not exclude chance.
     fn may_be_chance(&self) -> bool {
         let alpha = 1.0 - LEVEL;
-        let relabelled = self.relabelled.filter(|test| test.least < alpha);
+        let relabelled = self.relabelled.filter(|test| test.smallest_p < alpha);
         self.p_in_table.or(self.p).is_some_and(|p| p >= alpha)
             || relabelled.is_some_and(|test| test.p >= alpha)
     }
 
     /// Returns whether the new condition takes longer by more than the threshold: true if the whole interval lies above
-    /// it, false if the whole interval lies at or below it, none if that is undecided (for a bisection: bad, good,
-    /// skip).
+    /// the threshold, false if the whole interval lies at or below it, `None` if neither is certain. For a bisection
+    /// these are bad, good and skip.
     pub fn regressed(&self) -> Option<bool> {
         let (low, high) = self.interval.filter(|_| !self.withheld)?;
         if self.verdict == Verdict::WithinError {
@@ -251,9 +251,9 @@ impl Comparison {
         (high <= limit).then_some(false)
     }
 
-    /// Returns the number of pairs, or of values on each side, that would find a true difference of the threshold and
-    /// show true equality within it, each with a probability of 95 %, if the spread stays the same. `None` if there is
-    /// no threshold, no spread was observed, or the number exceeds a million.
+    /// Returns the number of pairs, or of values on each side, that would find a true difference as large as the
+    /// threshold and show true equality within the threshold, each with a probability of 95 %, if the spread stays the
+    /// same. `None` if there is no threshold, no spread was observed, or the number exceeds a million.
     pub fn n_that_would_decide(&self) -> Option<u32> {
         n_that_would_decide(self.design?, self.threshold, POWER)
     }
@@ -261,8 +261,8 @@ impl Comparison {
 
 /// Corrects the comparisons of one table for their number by Holm's method: a comparison whose adjusted p is not below
 /// 5 % is neither faster nor slower. "Same" is unaffected, because it does not depend on a small p. A comparison
-/// without a p (a single value, or nothing that varied) was not tested and does not count. The intervals are not
-/// adjusted.
+/// without a p (with a single value, or without any variation) was not tested and does not count. The intervals are
+/// not adjusted.
 ///
 /// `unshown` are p-values of comparisons that the same data could have put into the table: if the base was chosen
 /// because it is the best, every pair of rows belongs to the family, whether or not it is displayed.
@@ -292,7 +292,7 @@ mod tests {
     }
 
     #[test]
-    fn a_single_pair_decides_nothing_however_far_apart() {
+    fn a_single_pair_decides_nothing_however_large_its_difference() {
         let comparison = paired(&[(1.0, 9.0)]).unwrap();
         assert_eq!((comparison.verdict, comparison.interval), (Verdict::Undecided, None));
         assert_eq!(welch(&[1.0, 1.1], &[9.0]).unwrap().verdict, Verdict::Undecided);
@@ -321,7 +321,7 @@ mod tests {
     }
 
     #[test]
-    fn identical_conditions_are_the_same_and_impossible_times_are_refused() {
+    fn identical_conditions_are_the_same_and_impossible_times_are_rejected() {
         assert_eq!(paired(&[(2.0, 2.0), (3.0, 3.0)]).unwrap().verdict, Verdict::Same);
         assert_eq!(welch(&[2.0, 2.0], &[2.0, 2.0]).unwrap().verdict, Verdict::Same);
         assert_eq!(paired(&[]), None);
@@ -329,7 +329,7 @@ mod tests {
     }
 
     #[test]
-    fn without_spread_the_verdict_is_by_difference_and_marked() {
+    fn without_spread_the_verdict_follows_the_difference_and_is_marked_exact() {
         // Equal ratios of unequal times, whose quotients are rounded.
         let thirds: Vec<(f64, f64)> =
             (1..9).map(|i| (f64::from(i) / 7.0, f64::from(i) / 7.0 * 1.1)).collect();
@@ -354,9 +354,9 @@ mod tests {
     }
 
     #[test]
-    fn the_band_makes_four_verdicts_of_an_interval() {
+    fn the_band_of_unimportant_differences_determines_the_verdict() {
         // Two pairs whose log ratios are m - d and m + d: half width 12.706 d.
-        let of = |m: f64, half: f64| {
+        let pairs_with_interval = |m: f64, half: f64| {
             let d = half / two_sided_quantile(LEVEL, 1.0);
             paired(&[(1.0, (m - d).exp()), (1.0, (m + d).exp())]).unwrap()
         };
@@ -370,7 +370,7 @@ mod tests {
             (-0.05, 0.01, Verdict::Faster, Verdict::Faster, Some(false)),
             (-0.03, 0.04, Verdict::Undecided, Verdict::Undecided, Some(false)),
         ] {
-            let comparison = of(m, half);
+            let comparison = pairs_with_interval(m, half);
             assert_eq!(comparison.verdict, plain, "{m} {half}");
             let comparison = comparison.with_threshold(threshold);
             assert_eq!((comparison.verdict, comparison.regressed()), (banded, regressed), "{m}");
@@ -398,9 +398,9 @@ mod tests {
     const WELCH_HIGH: f64 = 1.055_476_741_348_414_3;
 
     #[test]
-    fn in_a_table_a_small_p_has_to_be_smaller() {
-        // Each one alone is slower at p = 0.03; twenty of them, or one with a second that is not displayed, show
-        // nothing.
+    fn a_larger_table_requires_a_smaller_p() {
+        // A single comparison is slower at p = 0.03. In a table of twenty such comparisons, or of one whose family
+        // has a second one that is not displayed, none is significant.
         let half = 0.1 / two_sided_tail_inverse(0.03) * two_sided_quantile(LEVEL, 1.0);
         let d = half / two_sided_quantile(LEVEL, 1.0);
         let alone = paired(&[(1.0, (0.1 - d).exp()), (1.0, (0.1 + d).exp())]).unwrap();
@@ -418,7 +418,7 @@ mod tests {
         assert_eq!(one[0].verdict, Verdict::Slower);
         adjust(&mut one, &[alone.p.unwrap()]);
         assert_eq!(one[0].verdict, Verdict::Undecided, "an undisplayed comparison counts");
-        let test = |p, least| Some(Permutation { p, exact: true, least });
+        let test = |p, smallest_p| Some(Permutation { p, exact: true, smallest_p });
         assert_eq!(alone.with_permutation(test(0.06, 0.01)).verdict, Verdict::Undecided);
         assert_eq!(alone.with_permutation(test(0.06, 0.01)).regressed(), None);
         assert_eq!(
@@ -445,23 +445,23 @@ mod tests {
             let (a, b) = (1.0 - unit(), unit());
             (sd * (-2.0 * a.ln()).sqrt() * (2.0 * std::f64::consts::PI * b).cos()).exp()
         };
-        let claims = |c: Option<Comparison>| {
+        let is_different = |c: Option<Comparison>| {
             c.is_some_and(|c| matches!(c.verdict, Verdict::Faster | Verdict::Slower))
         };
         let (mut pairs, mut sides) = (0, 0);
         for _ in 0..4000 {
             let paired_times: Vec<(f64, f64)> = (0..5).map(|_| (value(0.1), value(0.1))).collect();
-            pairs += usize::from(claims(paired(&paired_times)));
+            pairs += usize::from(is_different(paired(&paired_times)));
             let base: Vec<f64> = (0..6).map(|_| value(0.3)).collect();
             let new: Vec<f64> = (0..9).map(|_| value(0.1)).collect();
-            sides += usize::from(claims(welch(&base, &new)));
+            sides += usize::from(is_different(welch(&base, &new)));
         }
         assert!((150..=250).contains(&pairs), "{pairs}");
         assert!((150..=250).contains(&sides), "{sides}");
     }
 
     #[test]
-    fn a_systematic_error_revokes_what_the_data_decide() {
+    fn a_systematic_error_overrides_a_verdict_of_the_data() {
         let slower = paired(&[(1.0, 1.1), (2.0, 2.21), (3.0, 3.3)]).unwrap();
         assert_eq!(slower.verdict, Verdict::Slower);
         for (error, verdict) in

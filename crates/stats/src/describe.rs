@@ -16,7 +16,7 @@ pub fn sample_sd(values: &[f64]) -> Option<f64> {
     Some((squares(values)? / freedom as f64).sqrt())
 }
 
-/// Returns the population standard deviation, divisor n, as in older published tables (Layton's), or zero for a single
+/// Returns the population standard deviation, divisor n, as in older published tables (Layton's): zero for a single
 /// value, `None` if there are no values or one is not finite.
 pub fn population_sd(values: &[f64]) -> Option<f64> {
     Some((squares(values)? / values.len() as f64).sqrt())
@@ -65,13 +65,14 @@ pub struct MedianInterval {
     pub low: f64,
     /// The k-th largest value.
     pub high: f64,
-    /// The actual confidence, at least the requested level; it changes in steps with n, so the two are rarely equal.
+    /// The actual confidence, at least the requested level. Only certain levels are possible for each n, so the two are
+    /// rarely equal.
     pub level: f64,
 }
 
 /// Returns the narrowest interval between the k-th values from both ends that contains the population's median with
 /// probability at least `level`: 1 - 2 P(Binomial(n, 1/2) < k) (Thompson 1936; David and Nagaraja, Order Statistics,
-/// 3rd ed. 2003, section 7.1). It assumes nothing about the distribution.
+/// 3rd ed. 2003, section 7.1). The interval assumes nothing about the distribution.
 ///
 /// `None` if even the extremes are too uncertain (fewer than six values at 95 %), or if a value is
 /// not finite.
@@ -79,9 +80,9 @@ pub fn median_interval(values: &[f64], level: f64) -> Option<MedianInterval> {
     let sorted = sorted(values)?;
     let n = sorted.len();
     // P(Binomial(n, p) < k) = I_{1-p}(n - k + 1, k) (DLMF 8.17.5).
-    let held = |k: usize| 1.0 - 2.0 * incomplete_beta(0.5, (n - k + 1) as f64, k as f64);
-    let k = (1..=n / 2).take_while(|k| held(*k) >= level).last()?;
-    Some(MedianInterval { low: sorted[k - 1], high: sorted[n - k], level: held(k) })
+    let confidence = |k: usize| 1.0 - 2.0 * incomplete_beta(0.5, (n - k + 1) as f64, k as f64);
+    let k = (1..=n / 2).take_while(|k| confidence(*k) >= level).last()?;
+    Some(MedianInterval { low: sorted[k - 1], high: sorted[n - k], level: confidence(k) })
 }
 
 #[cfg(test)]
@@ -118,8 +119,8 @@ mod tests {
 
     #[test]
     fn the_interval_of_a_median_has_the_ranks_of_the_binomial_tables() {
-        let upto = |n: u32| (1..=n).map(f64::from).collect::<Vec<_>>();
-        assert_eq!(median_interval(&upto(5), 0.95), None);
+        let one_to = |n: u32| (1..=n).map(f64::from).collect::<Vec<_>>();
+        assert_eq!(median_interval(&one_to(5), 0.95), None);
         // Ranks and levels from scipy.stats.binom.cdf(k - 1, n, 0.5).
         for (n, low, high, level) in [
             (6, 1.0, 6.0, 0.968_75),
@@ -127,7 +128,7 @@ mod tests {
             (30, 10.0, 21.0, 0.957_226_05),
             (100, 40.0, 61.0, 0.964_799_80),
         ] {
-            let interval = median_interval(&upto(n), 0.95).unwrap();
+            let interval = median_interval(&one_to(n), 0.95).unwrap();
             assert_eq!((interval.low, interval.high), (low, high), "{n}");
             assert!((interval.level - level).abs() < 1e-8, "{n}: {}", interval.level);
         }

@@ -1,6 +1,6 @@
 //! Tests whether repeats drift over the order in which they ran, and estimates the slope.
 //!
-//! The test uses ranks, not squares: one outlier among ten runs must neither cause a drift nor hide one.
+//! The test uses ranks, not squares: a single outlier among ten runs must neither look like a drift nor hide one.
 
 use crate::describe::{median, median_of_sorted, sorted};
 use crate::normal;
@@ -16,7 +16,7 @@ pub struct Drift {
     pub n: usize,
     /// Kendall's S: rising pairs minus falling pairs.
     pub s: i64,
-    /// The probability, without a trend, of an S at least that far from zero.
+    /// The probability of an S at least this far from zero if there is no trend.
     pub p: f64,
     /// True if `p` is exact, false if it is from the normal approximation.
     pub exact: bool,
@@ -118,7 +118,7 @@ mod tests {
     const RISING: [f64; 10] = [10.0, 10.3, 10.1, 10.6, 10.5, 10.9, 11.2, 10.8, 11.4, 11.3];
 
     #[test]
-    fn a_drift_is_found_with_the_numbers_of_scipy() {
+    fn a_drift_is_found_and_its_numbers_match_scipy() {
         // tests/oracle/drift.py: kendalltau(method="exact") and theilslopes.
         let found = drift(&RISING, 0.95).unwrap();
         assert!(found.exact && (found.p - 9.463_183e-4).abs() < 1e-9, "{found:?}");
@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn the_normal_approximation_meets_the_counted_distribution() {
+    fn the_normal_approximation_agrees_with_the_exact_distribution() {
         for s in [11, 101, 201, 301] {
             let variance = 30.0 * 29.0 * 65.0 / 18.0;
             assert!((exact_p(30, s) - normal_p(s, variance)).abs() < 2e-3, "{s}");
@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn an_outlier_makes_no_drift_and_three_runs_no_interval() {
+    fn an_outlier_is_not_a_drift_and_three_runs_have_no_interval() {
         let mut spiked = [5.0, 5.2, 4.9, 5.1, 5.05, 5.15, 4.95, 5.12, 50.0];
         let found = drift(&spiked, 0.95).unwrap();
         assert!(found.p > 0.2, "{found:?}");
@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn equal_values_do_not_drift_and_too_few_have_no_answer() {
+    fn equal_values_do_not_drift_and_too_few_values_have_no_result() {
         let flat = drift(&[3.0; 6], 0.95).unwrap();
         assert_eq!((flat.s, flat.p, flat.slope), (0, 1.0, 0.0));
         assert!(drift(&[1.0, 2.0], 0.95).is_none() && drift(&[1.0, f64::NAN, 2.0], 0.95).is_none());

@@ -1,20 +1,20 @@
 //! Compares an estimated number with bounds, to test a claim about it.
 //!
-//! The number may be a ratio, a mean or an exponent of growth. Its interval is the displayed one; the p-value is that
-//! of the same t test, with the bound as its null hypothesis instead of 1 or 0.
+//! The number may be a ratio, a mean or an exponent of growth. Its interval is the displayed one; the p-value comes
+//! from the same t test, with the bound instead of 1 or 0 as the null hypothesis.
 
 use crate::compare::{Comparison, Method};
 use crate::growth::Growth;
 use crate::interval::{LEVEL, Summary};
 use crate::normal;
 use crate::permutation::Permutation;
-use crate::power::{MOST, POWER};
+use crate::power::{MAX_REPEATS, POWER};
 use crate::student::two_sided_tail;
 
 /// An estimated number.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Estimate {
-    /// The number of pairs, of values (on the smaller side, if there are two), or of points.
+    /// The number of pairs, of values (on the smaller of two sides), or of points.
     pub n: usize,
     /// The number.
     pub value: f64,
@@ -25,7 +25,7 @@ pub struct Estimate {
     pub exact: bool,
     /// Standard error and degrees of freedom (for a ratio, of its logarithm), or `None` if no spread was observed.
     error: Option<(f64, f64)>,
-    /// True if it is a ratio.
+    /// True if the number is a ratio.
     is_ratio: bool,
     /// The permutation test at a ratio of 1.
     permutation_at_1: Option<Permutation>,
@@ -101,26 +101,28 @@ impl Estimate {
     /// Returns the probability of an estimate this far from `bound` or farther if the true number is the bound, or
     /// `None` if no spread was observed, or if the number is a ratio and the bound is not positive. If a permutation
     /// test was made at the bound (1, or that of [`Estimate::with_permutation_at`]) and can reach 5 %, p is the larger
-    /// one.
+    /// of the two p-values.
     pub fn p(&self, bound: f64) -> Option<f64> {
         let (error, degrees_of_freedom) = self.error?;
         let p = two_sided_tail(self.distance(bound)? / error, degrees_of_freedom);
         let tests = [self.permutation_at_1.map(|test| (1.0, test)), self.permutation_at_bound];
-        let mut of_bound = tests.into_iter().flatten().filter(|(at, _)| *at == bound);
-        let permuted =
-            of_bound.next().map(|(_, test)| test).filter(|test| test.least < 1.0 - LEVEL);
+        let mut tests_at_bound = tests.into_iter().flatten().filter(|(at, _)| *at == bound);
+        let permuted = tests_at_bound
+            .next()
+            .map(|(_, test)| test)
+            .filter(|test| test.smallest_p < 1.0 - LEVEL);
         Some(permuted.map_or(p, |test| test.p.max(p)))
     }
 
     /// Returns the approximate number of repeats that would separate the number from `bound`, if the number and the
     /// spread are correct: (z(0.975) + z(0.95))^2 spread^2 / distance^2, the normal approximation of a t test that
-    /// misses one difference in twenty. At least three, or `None` if no spread was observed, or if more than [`MOST`]
-    /// are needed.
+    /// misses one difference in twenty. At least three, or `None` if no spread was observed, or if more than
+    /// [`MAX_REPEATS`] are needed.
     pub fn n_to_separate_from(&self, bound: f64) -> Option<u32> {
         let (error, _) = self.error?;
         let z = normal::quantile((1.0 + LEVEL) / 2.0) + normal::quantile(POWER);
         let n = (z * error / self.distance(bound)?).powi(2) * self.n as f64;
-        (n <= f64::from(MOST)).then(|| (n.ceil() as u32).max(3))
+        (n <= f64::from(MAX_REPEATS)).then(|| (n.ceil() as u32).max(3))
     }
 
     /// Returns the distance from a bound, on the scale of the error.
@@ -139,7 +141,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn the_p_of_a_ratio_at_1_is_that_of_its_comparison_and_moves_with_the_bound() {
+    fn the_p_of_a_ratio_at_1_equals_the_p_of_its_comparison_and_changes_with_the_bound() {
         let pairs = [(1.0, 1.5), (1.1, 1.7), (0.9, 1.3), (1.0, 1.6)];
         let comparison = paired(&pairs).unwrap();
         let estimate = Estimate::of_ratio(&comparison);
@@ -152,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn a_mean_has_the_one_sample_test_of_the_textbook() {
+    fn a_mean_is_tested_by_the_textbook_one_sample_test() {
         // Mean 3, sd sqrt(2.5), n 5: at 1, t = 2 / sqrt(0.5) = 2.828, p = 0.0474 (t table, 4 degrees).
         let summary = Summary::of(&[1.0, 2.0, 3.0, 4.0, 5.0]).unwrap();
         let estimate = Estimate::of_mean(&summary);
@@ -173,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn relabelling_raises_the_p_of_a_ratio_of_1_and_of_no_other() {
+    fn the_permutation_test_raises_only_the_p_at_a_ratio_of_1() {
         let (base, new) = ([1.0, 1.01, 1.02, 1.03], [1.04, 1.05, 1.06, 9.0]);
         let test = two_samples(&base, &new, 1);
         let comparison = welch(&base, &new).unwrap().with_permutation(test);

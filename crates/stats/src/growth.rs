@@ -1,4 +1,4 @@
-//! The growth of a time with size: the exponent of the best-fitting power of the size.
+//! The growth of a time with size: the exponent of the power of the size that fits best.
 
 use crate::interval::LEVEL;
 use crate::student::two_sided_quantile;
@@ -21,8 +21,8 @@ pub struct Growth {
 ///
 /// `None` for fewer than two different sizes or a value that is not positive.
 pub fn exponent(points: &[(f64, f64)]) -> Option<Growth> {
-    let positive = |v: f64| v > 0.0 && v.is_finite();
-    if points.iter().any(|(x, y)| !positive(*x) || !positive(*y)) {
+    let is_positive = |v: f64| v > 0.0 && v.is_finite();
+    if points.iter().any(|(x, y)| !is_positive(*x) || !is_positive(*y)) {
         return None;
     }
     let n = points.len();
@@ -31,8 +31,8 @@ pub fn exponent(points: &[(f64, f64)]) -> Option<Growth> {
     let mean_y = logs.iter().map(|(_, y)| y).sum::<f64>() / n as f64;
     let sxx: f64 = logs.iter().map(|(x, _)| (x - mean_x).powi(2)).sum();
     let sxy: f64 = logs.iter().map(|(x, y)| (x - mean_x) * (y - mean_y)).sum();
-    // If all sizes are equal, their deviations from the mean are only rounding errors; the bound is far below any real
-    // step.
+    // If all sizes are equal, their deviations from the mean are only rounding errors; 1e-20 is far below the sum for
+    // sizes that really differ.
     if n < 2 || sxx < 1e-20 {
         return None;
     }
@@ -78,7 +78,7 @@ mod tests {
     }
 
     #[test]
-    fn two_points_have_a_slope_without_an_interval_and_one_size_has_none() {
+    fn two_points_have_a_slope_without_an_interval_and_one_size_has_no_slope() {
         let growth = exponent(&[(1.0, 1.0), (2.0, 4.0)]).unwrap();
         assert!((growth.exponent - 2.0).abs() < 1e-12 && growth.interval.is_none());
         assert_eq!(exponent(&[(5.0, 1.0), (5.0, 2.0), (5.0, 3.0)]), None);

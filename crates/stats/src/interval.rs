@@ -42,11 +42,11 @@ impl Summary {
         Some(Summary { n, mean, sd, half_width })
     }
 
-    /// Returns the summary of values whose number was set by a pilot of the first `pilot` values
-    /// ([`crate::plan::Rule::TwoStage`]): the interval is Stein's, from the pilot's spread alone
-    /// ([`stein_interval`]), and the half width is its larger half, as a share of the mean. `None` as for
-    /// [`Summary::of`]; the interval of [`Summary::of`] if Stein's cannot be computed (a value of zero, fewer values
-    /// than the pilot).
+    /// Returns the summary of values whose number was set by a pilot, which are the first `pilot` values
+    /// ([`crate::plan::Rule::TwoStage`]). The interval is Stein's, from the pilot's spread alone ([`stein_interval`]);
+    /// the half width is derived from its upper half, relative to the mean. `None` as for [`Summary::of`]. If Stein's
+    /// interval cannot be computed (a value of zero, or fewer values than in the pilot), the interval is that of
+    /// [`Summary::of`].
     pub fn of_two_stages(values: &[f64], pilot: usize) -> Option<Summary> {
         let mut summary = Summary::of(values)?;
         if let Some((low, high)) = stein_interval(values, pilot) {
@@ -66,16 +66,16 @@ impl Summary {
         self.half_width.map(|half| (self.mean - half, self.mean + half))
     }
 
-    /// Returns half the interval as a share of the mean (0.004 for "+- 0.4 %"), or `None` for a single value or a mean
-    /// of zero.
+    /// Returns the half width of the interval as a share of the mean (0.004 for "+- 0.4 %"), or `None` for a single
+    /// value or a mean of zero.
     pub fn relative_half_width(&self) -> Option<f64> {
         self.half_width.filter(|_| self.mean != 0.0).map(|half| half / self.mean.abs())
     }
 }
 
 /// Returns the interval of the geometric mean by Stein's rule: the mean of all values, with the spread and the degrees
-/// of freedom of the pilot alone, because a spread that also set n makes the interval too narrow. `values` are in the
-/// order of their runs, starting with the pilot's.
+/// of freedom of the pilot alone, because the spread of all values, whose number depends on the pilot, would make the
+/// interval too narrow. `values` are in the order of their runs, starting with the pilot's.
 ///
 /// `None` if the pilot has fewer than two values, there are fewer values than in the pilot, or a value is not positive
 /// and finite.
@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn a_second_stage_narrows_the_interval_by_its_number_and_never_by_its_spread() {
+    fn a_second_stage_narrows_the_interval_by_its_size_but_not_by_its_spread() {
         // Logs -0.02 to 0.02: s = 0.015811, t(4) = 2.7764; ten values: 2.7764 * 0.015811 / sqrt(10).
         let pilot: Vec<f64> = (-2..=2).map(|i| (f64::from(i) / 100.0).exp()).collect();
         let calm = [pilot.clone(), vec![1.0; 5]].concat();

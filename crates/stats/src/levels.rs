@@ -15,16 +15,16 @@ pub struct VarianceComponents {
     pub groups: usize,
     /// Number of values in all groups.
     pub n: usize,
-    /// Variance of values within their groups, in the unit squared.
+    /// Variance of values within their groups, in the squared unit of the values.
     pub within: f64,
-    /// Variance of the groups' means beyond what `within` explains, in the unit squared; at least zero.
+    /// Variance of the groups' means beyond what `within` explains, in the squared unit of the values; at least zero.
     pub between: f64,
     /// True if the estimate of `between` was negative and was set to zero: the groups' means lie
     /// closer together than expected by chance.
     pub clamped: bool,
     /// The share of `between` in the total, 0 to 1 (the intraclass correlation), or `None` if nothing varies.
     pub share: Option<f64>,
-    /// The probability, if all groups are equal, of means at least that far apart (the F test), or `None` if nothing
+    /// The probability of means at least this far apart if all groups are equal (the F test), or `None` if nothing
     /// varies within the groups.
     pub p: Option<f64>,
 }
@@ -73,11 +73,10 @@ fn f_tail(f: f64, (numerator, denominator): (f64, f64)) -> f64 {
 
 impl VarianceComponents {
     /// Returns the number of values per group that gives the narrowest interval in a given time: the square root of
-    /// (cost of a new group over cost of one more value) times (within over between) (Kalibera and Jones 2013); at
-    /// least one.
+    /// (cost of a new group / cost of one more value) * (within / between) (Kalibera and Jones 2013); at least one.
     ///
-    /// Both costs are in the same unit, such as seconds of mkfs and mount, and seconds of a phase. `None` if `between`
-    /// is zero (more values in one group are then as good as more groups) or a cost is not positive.
+    /// Both costs are in the same unit, such as the seconds of mkfs and mount and the seconds of a phase. `None` if
+    /// `between` is zero (more values in one group are then as good as more groups) or a cost is not positive.
     pub fn best_per_group(&self, group_cost: f64, value_cost: f64) -> Option<u32> {
         let is_valid = self.between > 0.0 && group_cost > 0.0 && value_cost > 0.0;
         let best = (group_cost / value_cost * self.within / self.between).sqrt();
@@ -92,8 +91,7 @@ mod tests {
 
     #[test]
     fn the_split_matches_the_reference_for_equal_and_unequal_groups() {
-        // tests/oracle/levels.py: F and p by scipy.stats.f_oneway, the components by the sums
-        // written out there.
+        // tests/oracle/levels.py computes F and p by scipy.stats.f_oneway, and the components by explicit sums.
         let equal = [[10.0, 10.4, 9.8], [12.1, 11.7, 12.0], [9.0, 9.5, 9.4], [10.9, 11.2, 10.6]];
         let levels = one_way(&equal).unwrap();
         assert!((levels.within - 0.074_166_67).abs() < 1e-7);

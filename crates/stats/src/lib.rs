@@ -1,4 +1,4 @@
-//! Statistical functions on plain numbers, with a source for every constant; this crate does not know about trials.
+//! Statistical functions on plain numbers, with a source for every constant; nothing in this crate depends on trials.
 
 pub mod bootstrap;
 pub mod compare;

@@ -26,7 +26,7 @@ pub fn cdf(x: f64) -> f64 {
 
 /// Returns the x below which a standard normal variable lies with probability `p` (0.975 gives 1.96).
 ///
-/// Minus and plus infinity at 0 and 1; NaN outside that range.
+/// Minus infinity at 0 and plus infinity at 1; NaN outside that range.
 pub fn quantile(p: f64) -> f64 {
     if !(0.0..=1.0).contains(&p) {
         return f64::NAN;
@@ -34,7 +34,7 @@ pub fn quantile(p: f64) -> f64 {
     if p == 0.0 || p == 1.0 {
         return if p == 0.0 { f64::NEG_INFINITY } else { f64::INFINITY };
     }
-    // Wide enough for a tail of 1e-300. Bisection cannot diverge, and 120 halvings exceed the result's
+    // This range is wide enough for a tail of 1e-300. Bisection cannot diverge, and 120 halvings exceed the result's
     // precision.
     let (mut low, mut high) = (-38.0, 38.0);
     for _ in 0..120 {
@@ -57,7 +57,7 @@ mod tests {
     use statrs::distribution::{ContinuousCDF, Normal};
 
     #[test]
-    fn the_distribution_function_is_that_of_statrs() {
+    fn the_distribution_function_matches_statrs() {
         let oracle = Normal::new(0.0, 1.0).unwrap();
         for step in -320..=320 {
             let x = f64::from(step) / 40.0;
@@ -68,7 +68,7 @@ mod tests {
     }
 
     #[test]
-    fn quantiles_are_those_of_the_printed_tables_and_invert_the_function() {
+    fn quantiles_match_the_printed_tables_and_invert_the_distribution_function() {
         // Abramowitz and Stegun 1964, table 26.5.
         for (p, x) in [(0.5, 0.0), (0.95, 1.644_85), (0.975, 1.959_96), (0.995, 2.575_83)] {
             assert!((quantile(p) - x).abs() < 5e-6, "{p}");

@@ -1,4 +1,4 @@
-//! Finds values far from the others, which are reported but never dropped.
+//! Finds outliers: values far from the others, which are reported but never dropped.
 
 use crate::describe::{median_of_sorted, sorted};
 
@@ -6,7 +6,7 @@ use crate::describe::{median_of_sorted, sorted};
 /// Exploratory Data Analysis, 1977, chapter 2): 0.7 % of normal values lie further out.
 pub const INNER_FENCE: f64 = 1.5;
 
-/// Distance of the outer fences (Tukey 1977): values beyond them are far out.
+/// The same distance for the outer fences: Tukey (1977) calls values beyond them "far out".
 pub const OUTER_FENCE: f64 = 3.0;
 
 /// One value beyond the fences.
@@ -16,7 +16,7 @@ pub struct Outlier {
     pub index: usize,
     /// The value.
     pub value: f64,
-    /// True if it also lies beyond the outer fence.
+    /// True if the value also lies beyond an outer fence.
     pub far: bool,
 }
 
@@ -40,8 +40,12 @@ pub fn fences(values: &[f64]) -> Option<Fences> {
     let half = sorted.len().div_ceil(2);
     let low = median_of_sorted(&sorted[..half]);
     let high = median_of_sorted(&sorted[sorted.len() - half..]);
-    let beyond = |times: f64| (low - times * (high - low), high + times * (high - low));
-    Some(Fences { hinges: (low, high), inner: beyond(INNER_FENCE), outer: beyond(OUTER_FENCE) })
+    let fences_at = |multiple: f64| (low - multiple * (high - low), high + multiple * (high - low));
+    Some(Fences {
+        hinges: (low, high),
+        inner: fences_at(INNER_FENCE),
+        outer: fences_at(OUTER_FENCE),
+    })
 }
 
 /// Returns the values beyond the inner fences, in the order given; none if there are too few values for [`fences`].
@@ -49,9 +53,14 @@ pub fn fences(values: &[f64]) -> Option<Fences> {
 /// If the middle half does not vary, every value that differs from it lies beyond the fences.
 pub fn outliers(values: &[f64]) -> Vec<Outlier> {
     let Some(fences) = fences(values) else { return Vec::new() };
-    let beyond = |(low, high): (f64, f64), value: f64| value < low || value > high;
-    let all = values.iter().enumerate().filter(|(_, value)| beyond(fences.inner, **value));
-    all.map(|(index, value)| Outlier { index, value: *value, far: beyond(fences.outer, *value) })
+    let is_beyond = |(low, high): (f64, f64), value: f64| value < low || value > high;
+    let found = values.iter().enumerate().filter(|(_, value)| is_beyond(fences.inner, **value));
+    found
+        .map(|(index, value)| Outlier {
+            index,
+            value: *value,
+            far: is_beyond(fences.outer, *value),
+        })
         .collect()
 }
 
@@ -60,7 +69,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn hinges_are_those_of_a_worked_example() {
+    fn hinges_and_fences_match_a_worked_example() {
         // 1 to 9: halves 1..5 and 5..9, hinges 3 and 7, fences 1.5 * 4 and 3 * 4 beyond.
         let values: Vec<f64> = (1..10).map(f64::from).collect();
         let fences = fences(&values).unwrap();

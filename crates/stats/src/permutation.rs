@@ -1,4 +1,4 @@
-//! Permutation tests: how often relabelling alone would separate two conditions by as much as was observed.
+//! Permutation tests: how often relabelling the values would by chance separate two conditions as far as was observed.
 //!
 //! They assume no distribution of the times, only that labels are exchangeable if the conditions do not differ, which a
 //! randomised order ensures (Fisher 1935, The Design of Experiments, section 21). If there are few relabellings, all
@@ -15,12 +15,12 @@ pub const DRAWN: u32 = 24_999;
 /// The result of a permutation test.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Permutation {
-    /// The probability of a difference at least as large as the observed one by relabelling alone.
+    /// The probability that a random relabelling gives a difference at least as large as the observed one.
     pub p: f64,
     /// True if every relabelling was counted.
     pub exact: bool,
     /// The smallest `p` that this number of values can give: three against three never reach a p below 0.1.
-    pub least: f64,
+    pub smallest_p: f64,
 }
 
 /// Tests pairs by flipping the signs of the logarithms of their ratios; the statistic is the absolute value of their
@@ -32,7 +32,7 @@ pub fn paired(base_and_new: &[(f64, f64)], seed: u64) -> Option<Permutation> {
         base_and_new.iter().map(|(b, n)| Some(log(*n)? - log(*b)?)).collect();
     let logs = ratios.filter(|ratios| !ratios.is_empty())?;
     let observed = logs.iter().sum::<f64>().abs();
-    let far = |signs: &mut dyn FnMut(usize) -> bool| {
+    let is_as_far = |signs: &mut dyn FnMut(usize) -> bool| {
         let sum: f64 =
             logs.iter().enumerate().map(|(index, v)| if signs(index) { -v } else { *v }).sum();
         reaches(sum.abs(), observed)
@@ -40,13 +40,14 @@ pub fn paired(base_and_new: &[(f64, f64)], seed: u64) -> Option<Permutation> {
     let n = logs.len();
     let patterns = if n < 64 { 1u64 << n } else { u64::MAX };
     // The observed pattern and its mirror image are always at least as far apart.
-    let least = 2.0 / patterns as f64;
+    let smallest_p = 2.0 / patterns as f64;
     if patterns <= EXACT_UP_TO {
-        let hits = (0..patterns).filter(|bits| far(&mut |index| bits >> index & 1 == 1)).count();
-        return Some(Permutation { p: hits as f64 / patterns as f64, exact: true, least });
+        let hits =
+            (0..patterns).filter(|bits| is_as_far(&mut |index| bits >> index & 1 == 1)).count();
+        return Some(Permutation { p: hits as f64 / patterns as f64, exact: true, smallest_p });
     }
     let mut draws = seed::stream(seed, "signs");
-    Some(sampled_test(least, || far(&mut |_| draws.draw() >> 63 == 1)))
+    Some(sampled_test(smallest_p, || is_as_far(&mut |_| draws.draw() >> 63 == 1)))
 }
 
 /// Tests independent values by relabelling them; the statistic is the absolute difference between
@@ -56,7 +57,7 @@ pub fn paired(base_and_new: &[(f64, f64)], seed: u64) -> Option<Permutation> {
 pub fn two_samples(base: &[f64], new: &[f64], seed: u64) -> Option<Permutation> {
     let values: Option<Vec<f64>> = base.iter().chain(new).map(|v| log(*v)).collect();
     let mut values = values.filter(|_| !base.is_empty() && !new.is_empty())?;
-    // Relative to their mean, so that a difference of two large sums does not lose precision.
+    // The mean is subtracted so that a difference of two large sums does not lose precision.
     let centre = values.iter().sum::<f64>() / values.len() as f64;
     values.iter_mut().for_each(|v| *v -= centre);
     // The sum of all values is now zero, so the sum of one side determines the difference.
@@ -65,27 +66,27 @@ pub fn two_samples(base: &[f64], new: &[f64], seed: u64) -> Option<Permutation> 
     let observed = smaller.iter().sum::<f64>().abs();
     let all = choose(n as u64, side as u64);
     // Two sides of equal size also have a mirror image.
-    let least = if 2 * side == n { 2.0 } else { 1.0 } / all as f64;
+    let smallest_p = if 2 * side == n { 2.0 } else { 1.0 } / all as f64;
     if all <= EXACT_UP_TO {
         let mut hits = 0u64;
         for_each_choice(n, side, |chosen| {
             let sum: f64 = chosen.iter().map(|index| values[*index]).sum();
             hits += u64::from(reaches(sum.abs(), observed));
         });
-        return Some(Permutation { p: hits as f64 / all as f64, exact: true, least });
+        return Some(Permutation { p: hits as f64 / all as f64, exact: true, smallest_p });
     }
     let mut draws = seed::stream(seed, "labels");
-    Some(sampled_test(least, || {
+    Some(sampled_test(smallest_p, || {
         shuffle_front(&mut values, side, &mut draws);
         reaches(values[..side].iter().sum::<f64>().abs(), observed)
     }))
 }
 
-/// Returns the share of drawn relabellings that are at least as far apart, with the observed one counted, so that p is
+/// Returns the share of drawn relabellings that are at least as far apart. The observed one is counted too, so p is
 /// never zero (Phipson and Smyth 2010, "Permutation p-values should never be zero").
-fn sampled_test(least: f64, mut far: impl FnMut() -> bool) -> Permutation {
-    let hits = (0..DRAWN).filter(|_| far()).count();
-    Permutation { p: (hits + 1) as f64 / f64::from(DRAWN + 1), exact: false, least }
+fn sampled_test(smallest_p: f64, mut is_as_far: impl FnMut() -> bool) -> Permutation {
+    let hits = (0..DRAWN).filter(|_| is_as_far()).count();
+    Permutation { p: (hits + 1) as f64 / f64::from(DRAWN + 1), exact: false, smallest_p }
 }
 
 /// Returns true if a sum is at least the observed one; sums of the same numbers in a different order may differ by
@@ -131,7 +132,7 @@ mod tests {
     const NEW: [f64; 5] = [10.3, 10.6, 10.15, 10.5, 10.05];
 
     #[test]
-    fn counted_tests_are_those_of_scipy() {
+    fn exact_tests_match_scipy() {
         // tests/oracle/permutation.py: permutation_test, all relabellings.
         let two = two_samples(&BASE, &NEW, 1).unwrap();
         assert!(two.exact && (two.p - TWO_SAMPLES).abs() < 1e-12, "{two:?}");
@@ -170,13 +171,13 @@ mod tests {
     #[test]
     fn too_few_values_report_the_smallest_possible_p() {
         let three = two_samples(&[1.0, 1.1, 1.2], &[9.0, 9.1, 9.2], 1).unwrap();
-        assert_eq!((three.p, three.least, three.exact), (0.1, 0.1, true));
+        assert_eq!((three.p, three.smallest_p, three.exact), (0.1, 0.1, true));
         let five = paired(&[(1.0, 2.0); 5], 1).unwrap();
-        assert_eq!((five.p, five.least), (2.0 / 32.0, 2.0 / 32.0));
+        assert_eq!((five.p, five.smallest_p), (2.0 / 32.0, 2.0 / 32.0));
     }
 
     #[test]
-    fn p_is_one_if_nothing_differs_and_impossible_times_are_refused() {
+    fn p_is_one_if_nothing_differs_and_impossible_times_are_rejected() {
         assert_eq!(paired(&[(3.0, 3.0), (4.0, 4.0)], 1).unwrap().p, 1.0);
         assert_eq!(two_samples(&[2.0, 2.0], &[2.0, 2.0], 1).unwrap().p, 1.0);
         assert!(paired(&[], 1).is_none() && paired(&[(0.0, 1.0)], 1).is_none());

@@ -1,9 +1,9 @@
 //! Sets the number and the order of repeats, by rules that are fixed before the first result is known.
 //!
-//! Stopping when an interval looks narrow enough makes intervals too narrow. Therefore there are two rules: a fixed
-//! number; or Stein's two stages, with a pilot that only estimates the spread, and one number of repeats derived from
-//! it ("A two-sample test for a linear hypothesis whose power is independent of the variance", Annals of Mathematical
-//! Statistics 16, 1945).
+//! Stopping when an interval looks narrow enough makes intervals too narrow. Therefore there are only two rules: a
+//! fixed number, or Stein's two stages: a pilot that only estimates the spread, and one number of repeats derived from
+//! this estimate ("A two-sample test for a linear hypothesis whose power is independent of the variance", Annals of
+//! Mathematical Statistics 16, 1945).
 
 use fsdyno_record::seed;
 
@@ -11,8 +11,8 @@ use crate::interval::{LEVEL, logs};
 use crate::student::two_sided_quantile;
 
 /// Repeats of the pilot (issue 6). With fewer, t is so large that the second stage costs more than the smaller pilot
-/// saves: at the same spread, a pilot of three needs 2.4 times as many repeats, and a pilot of two twenty times as
-/// many.
+/// saves: at the same spread, a pilot of three repeats leads to 2.4 times as many repeats in total, and a pilot of two
+/// to twenty times as many.
 pub const PILOT: u32 = 5;
 
 /// The rule that sets the number of repeats.
@@ -35,14 +35,14 @@ pub enum Rule {
 pub struct Total {
     /// Repeats of each condition, including the pilot.
     pub n: u32,
-    /// The number that the rule requires; more than `n` if the cap is below it.
+    /// The number that the rule requires; more than `n` if it exceeds the cap.
     pub wanted: u32,
     /// True if `n` is the required number. Otherwise the result is shown as "not reached", with its cap.
     pub reached: bool,
 }
 
 impl Rule {
-    /// Returns the number of repeats to run before [`Rule::total`] is called: the whole of a fixed number; for two
+    /// Returns the number of repeats to run before [`Rule::total`] is called: all repeats of a fixed number; for two
     /// stages the pilot, limited by the cap.
     pub fn first(self) -> u32 {
         match self {
@@ -51,8 +51,8 @@ impl Rule {
         }
     }
 
-    /// Returns the number of repeats, from the values of each condition's (or each ratio's) first stage: one number for
-    /// all, as required by the condition with the largest spread, because every block includes every condition.
+    /// Returns the number of repeats, from the first-stage values of each condition (or of each ratio). All conditions
+    /// have the same number, set by the one with the largest spread, because every block includes every condition.
     ///
     /// The second stage raises n to t^2 s^2 / d^2, rounded up: s from the logarithms of the pilot, t
     /// with its degrees of freedom, d = ln(1 + half width) (Stein 1945).
@@ -83,8 +83,8 @@ impl Rule {
 /// (randomised complete blocks; Fisher, The Design of Experiments, 1935, chapter IV). A drift on a host then affects
 /// all conditions alike.
 ///
-/// A block's order depends only on the seed and its number, so a second stage adds blocks without changing earlier
-/// ones.
+/// A block's order depends only on the seed and on the block's number, so a second stage adds blocks without changing
+/// earlier ones.
 pub fn order(conditions: usize, blocks: std::ops::Range<u32>, seed: u64) -> Vec<Vec<usize>> {
     let shuffled = |block: u32| {
         let mut order: Vec<usize> = (0..conditions).collect();
@@ -104,7 +104,7 @@ mod tests {
     use crate::interval::stein_interval;
 
     #[test]
-    fn the_second_stage_has_the_n_of_a_worked_example() {
+    fn the_n_of_the_second_stage_matches_a_worked_example() {
         // Logs -0.02 -0.01 0 0.01 0.02: s^2 = 0.00025, t(4) = 2.7764, d = 0.01:
         // 2.7764^2 * 0.00025 / 0.0001 = 19.27.
         let pilot: Vec<f64> = (-2..=2).map(|i| (f64::from(i) / 100.0).exp()).collect();
@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn comparisons_after_two_stages_alarm_hardly_above_the_nominal_rate() {
+    fn false_alarms_after_two_stages_are_hardly_above_the_nominal_rate() {
         // Two equal conditions whose n was set by the pilot with the larger spread, by Welch and by pairs: n depends on
         // the spread of each, not on their difference. 4000 comparisons at 5 %: 200 +-14.
         let mut draws = seed::stream(29, "two stages");
@@ -210,7 +210,10 @@ mod tests {
             let mut sorted = block.clone();
             sorted.sort_unstable();
             assert_eq!(sorted, [0, 1, 2, 3]);
-            block.iter().enumerate().for_each(|(place, cell)| seen[*cell][place] += 1);
+            block
+                .iter()
+                .enumerate()
+                .for_each(|(position, condition)| seen[*condition][position] += 1);
         }
         // 1000 expected, standard deviation 27.
         assert!(seen.iter().flatten().all(|n| (880..=1120).contains(n)), "{seen:?}");

@@ -9,11 +9,11 @@ use crate::normal;
 use crate::student::two_sided_quantile;
 
 /// The power for which fsdyno plans: a real difference is missed one time in twenty, as rarely as a difference is
-/// claimed if there is none.
+/// claimed where there is none.
 pub const POWER: f64 = 0.95;
 
 /// The maximum number of repeats in a plan; if more are needed, the result is `None`.
-pub const MOST: u32 = 1_000_000;
+pub const MAX_REPEATS: u32 = 1_000_000;
 
 /// The design of a comparison, with the spread of the logarithms (0.01 is approximately 1 %).
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -33,7 +33,7 @@ pub enum Design {
 }
 
 impl Design {
-    /// Returns the standard error of the log ratio and its degrees of freedom (Welch 1947) with n repeats.
+    /// Returns the standard error of the log ratio of n repeats, and its degrees of freedom (Welch 1947).
     fn error(self, n: f64) -> (f64, f64) {
         match self {
             Design::Pairs { sd } => (sd / n.sqrt(), n - 1.0),
@@ -45,10 +45,10 @@ impl Design {
     }
 
     fn is_valid(self) -> bool {
-        let is_finite = |sd: f64| sd >= 0.0 && sd.is_finite();
+        let is_spread = |sd: f64| sd >= 0.0 && sd.is_finite();
         match self {
-            Design::Pairs { sd } => is_finite(sd) && sd > 0.0,
-            Design::Sides { base, new } => is_finite(base) && is_finite(new) && base + new > 0.0,
+            Design::Pairs { sd } => is_spread(sd) && sd > 0.0,
+            Design::Sides { base, new } => is_spread(base) && is_spread(new) && base + new > 0.0,
         }
     }
 }
@@ -67,9 +67,9 @@ pub fn power_to_find(design: Design, n: u32, effect: f64) -> f64 {
 }
 
 /// Returns the probability that `n` repeats of truly equal conditions show that they are equal, that is, that the
-/// interval lies within 1 / (1 + `threshold`) and 1 + `threshold`. It is a lower bound, because it counts a miss on
-/// both sides twice, and it is close to the true value if that is above one half (Phillips 1990, "Power of the two
-/// one-sided tests procedure"). NaN as for [`power_to_find`].
+/// interval lies between 1 / (1 + `threshold`) and 1 + `threshold`. The result is a lower bound, because a miss on both
+/// sides is counted twice, and it is close to the true probability if that is above one half (Phillips 1990, "Power of
+/// the two one-sided tests procedure"). NaN as for [`power_to_find`].
 pub fn power_to_show_same(design: Design, n: u32, threshold: f64) -> f64 {
     if n < 2 || !design.is_valid() || threshold.is_nan() || threshold <= -1.0 {
         return f64::NAN;
@@ -81,7 +81,7 @@ pub fn power_to_show_same(design: Design, n: u32, threshold: f64) -> f64 {
 }
 
 /// Returns the smallest n that finds a true ratio of 1 + `effect` with probability `power`, or `None` if it would
-/// exceed [`MOST`], if [`power_to_find`] is NaN, or if the effect is zero.
+/// exceed [`MAX_REPEATS`], if [`power_to_find`] is NaN, or if the effect is zero.
 pub fn n_to_find(design: Design, effect: f64, power: f64) -> Option<u32> {
     smallest_n(power, |n| power_to_find(design, n, effect))
 }
@@ -93,8 +93,8 @@ pub fn n_to_show_same(design: Design, threshold: f64, power: f64) -> Option<u32>
 }
 
 /// Returns the n that would decide: enough to find a true difference of `threshold`, and to show true equality within
-/// it, each with probability `power`. A true difference between zero and `threshold` may remain undecided. None as for
-/// [`n_to_find`].
+/// `threshold`, each with probability `power`. A true difference between zero and `threshold` may remain undecided.
+/// `None` as for [`n_to_find`].
 ///
 /// The given spread is itself an estimate: from five values, the true spread is 0.6 to 2.9 times as large (95 %,
 /// chi-squared with four degrees of freedom), and the required n 0.4 to 8 times.
@@ -110,14 +110,14 @@ fn smallest_n(target: f64, power: impl Fn(u32) -> f64) -> Option<u32> {
     let reached = |n: u32| power(n) >= target;
     let mut high = 2;
     while !reached(high) {
-        high = high.checked_mul(2).filter(|n| *n <= 2 * MOST)?;
+        high = high.checked_mul(2).filter(|n| *n <= 2 * MAX_REPEATS)?;
     }
     let mut low = high / 2;
     while high - low > 1 {
         let middle = low + (high - low) / 2;
         if reached(middle) { high = middle } else { low = middle }
     }
-    (high <= MOST).then_some(high)
+    (high <= MAX_REPEATS).then_some(high)
 }
 
 /// Returns P(T <= t) of a noncentral t variable (Abramowitz and Stegun 1964, 26.7.10).
@@ -132,13 +132,13 @@ mod tests {
     use crate::compare::{Verdict, paired};
     use fsdyno_record::seed;
 
-    /// Returns an effect of `size` standard deviations of 0.01.
+    /// Returns an effect as large as `size` standard deviations, each 0.01.
     fn effect(size: f64) -> f64 {
         (0.01 * size).exp_m1()
     }
 
     #[test]
-    fn the_n_is_that_of_the_noncentral_t_distribution() {
+    fn the_n_matches_the_noncentral_t_distribution() {
         // tests/oracle/power.py, scipy's nct: pairs, and values on each side.
         for (power, size, pairs, sides) in [
             (0.8, 3.0, 4, 4),
@@ -167,7 +167,7 @@ mod tests {
         }
     }
 
-    /// Returns the share of samples with this true log ratio and deviation that get the verdict.
+    /// Returns the share of samples with true log ratio `ratio` and deviation `sd` that get the verdict.
     fn frequency(n: u32, ratio: f64, sd: f64, threshold: f64, verdict: Verdict) -> f64 {
         let mut normal = normals(17);
         let got = (0..4000).filter(|_| {
@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn eight_pairs_find_one_percent_where_pairs_scatter_by_less_than_that() {
+    fn eight_pairs_find_one_percent_only_if_their_spread_is_smaller() {
         // The lab's requirement (issue 6): +1 % by eight paired seeds with a power of 95 %.
         assert!(power_to_find(Design::Pairs { sd: 0.006 }, 8, 0.01) > 0.95);
         assert!(power_to_find(Design::Pairs { sd: 0.008 }, 8, 0.01) < 0.95);

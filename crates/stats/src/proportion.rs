@@ -21,8 +21,8 @@ pub fn interval(successes: u64, trials: u64, level: f64) -> (f64, f64) {
     (lower_limit(successes, trials, tail), 1.0 - lower_limit(trials - successes, trials, tail))
 }
 
-/// Returns how many trials, all without a success, are needed to show with confidence `level` that the probability is
-/// below `proportion`.
+/// Returns how many trials without a single success are needed to show with confidence `level` that the probability of
+/// success is below `proportion`.
 pub fn trials_to_show_below(proportion: f64, level: f64) -> u64 {
     ((1.0 - level).ln() / (-proportion).ln_1p()).ceil() as u64
 }
@@ -57,7 +57,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn published_limits_are_reproduced() {
+    fn limits_match_published_values() {
         // None of n: 1 - 0.05^(1/n), the "rule of three" (Hanley and Lippman-Hand 1983, JAMA 249, 1743-1745).
         for (trials, most) in [(10, 0.2589), (50, 0.0582), (299, 0.00997), (300, 0.00994)] {
             let (low, high) = interval(0, trials, 0.95);

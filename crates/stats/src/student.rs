@@ -103,7 +103,7 @@ mod tests {
     use statrs::distribution::{ContinuousCDF, StudentsT};
 
     #[test]
-    fn quantiles_are_those_of_statrs() {
+    fn quantiles_match_statrs() {
         for level in [0.5, 0.9, 0.95, 0.99, 0.999] {
             for df in [1.0, 1.5, 2.0, 3.0, 4.7, 9.0, 29.0, 100.0, 1000.0, 100_000.0] {
                 let ours = two_sided_quantile(level, df);
@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn quantiles_are_those_of_the_printed_tables() {
+    fn quantiles_match_the_printed_tables() {
         // Abramowitz and Stegun 1964, table 26.10, A = 0.95.
         for (df, t) in [(1.0, 12.706), (2.0, 4.303), (4.0, 2.776), (10.0, 2.228), (120.0, 1.980)] {
             assert!((two_sided_quantile(0.95, df) - t).abs() < 5e-4);

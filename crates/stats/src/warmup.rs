@@ -6,7 +6,7 @@
 use crate::interval::Summary;
 use crate::student::{two_sided_quantile, two_sided_tail};
 
-/// A comparison of the first run with the rest.
+/// A comparison of the first run with the other runs (the rest).
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Warmup {
     /// The first value minus the mean of the rest, in the values' unit.
@@ -46,7 +46,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_slow_first_run_is_found_with_the_numbers_of_scipy() {
+    fn a_slow_first_run_is_found_and_its_numbers_match_scipy() {
         // tests/oracle/drift.py.
         let found = warmup(&[12.0, 10.0, 10.2, 9.9, 10.1, 10.3], 0.95).unwrap();
         assert!((found.difference - 1.9).abs() < 1e-12);

@@ -11,7 +11,7 @@ use crate::space::Point;
 /// The number of standard deviations of the model by which a point must be slower to be excluded.
 pub const DEVIATIONS: f64 = 6.0;
 
-/// The number of points examined in a large space.
+/// The number of points sampled in a large space.
 const SAMPLED: usize = 4_000;
 
 /// The evidence about a space.
@@ -21,11 +21,11 @@ pub struct Evidence<V> {
     pub combinations: u64,
     /// The number of points examined: all allowed ones, or a random sample of them.
     pub points: u64,
-    /// Whether all points were examined.
+    /// True if all points were examined.
     pub is_whole: bool,
     /// The number of examined points that were measured or refused.
     pub measured: u64,
-    /// The number of the other points that the model excludes.
+    /// The number of examined points that were neither measured nor refused, but are excluded by the model.
     pub excluded: u64,
     /// The number of remaining points: neither measured nor excluded.
     pub rest: u64,
@@ -33,10 +33,10 @@ pub struct Evidence<V> {
     pub largest_gain: f64,
     /// The largest gain over the winner that the model expects for a remaining point.
     pub expected_gain: f64,
-    /// The factor by which the model's errors at left-out points exceed those that it states, and by which its bounds
-    /// are widened.
+    /// The factor by which the model's errors at left-out points exceed the errors that it states; its bounds are
+    /// widened by this factor.
     pub calibration: f64,
-    /// The values of options for which all points are excluded.
+    /// The values of options whose points are all excluded.
     pub values: Vec<V>,
 }
 
@@ -64,7 +64,7 @@ impl Certificate {
     }
 }
 
-/// A value of an option for which all points are excluded.
+/// A value of an option whose points are all excluded.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Excluded {
     /// The option.

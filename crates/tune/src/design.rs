@@ -1,4 +1,4 @@
-//! Chooses points: designs that reveal the most about a space, and points that may be the best.
+//! Chooses points to measure: designs that reveal the most about a space, and points that may be the best.
 
 use fsdyno_record::seed::SplitMix64;
 use fsdyno_stats::normal;
@@ -6,7 +6,7 @@ use fsdyno_stats::normal;
 use crate::model::Model;
 use crate::space::{Point, Space};
 
-/// The maximum number of combinations of a space that is enumerated.
+/// The maximum number of combinations that an enumerated space may have.
 pub const MAX_ENUMERATED: u64 = 5_000;
 
 /// The number of sweeps over all options in one ascent.
@@ -86,7 +86,8 @@ impl<'s> Candidates<'s> {
             return all[draws.below(all.len() as u64) as usize].clone();
         }
         let mut point = self.space.default_point();
-        // Each option is drawn in turn, so that the result has no conflict; a second pass makes the order matter less.
+        // Options are drawn one at a time, so that the result has no conflict; a second pass makes their order matter
+        // less.
         for _ in 0..2 {
             for option in shuffled_indices(point.0.len(), draws) {
                 let levels = self.space.options[option].values.len() as u64;
@@ -199,7 +200,7 @@ mod tests {
         let mut draws = SplitMix64::new(5);
         let mut data = vec![Datum { point: space.default_point(), value: 0.0, noise: 0.0 }];
         for _ in 0..7 {
-            let model = Model::with(&space.levels(), &data, Variances::prior(6)).unwrap();
+            let model = Model::with_variances(&space.levels(), &data, Variances::prior(6)).unwrap();
             let known: Vec<Point> = data.iter().map(|datum| datum.point.clone()).collect();
             let score = |point: &Point| model.predict(point).1;
             let skip = |point: &Point| known.contains(point);
@@ -227,9 +228,9 @@ mod tests {
     }
 
     #[test]
-    fn the_expected_improvement_is_that_of_the_formula() {
+    fn the_expected_improvement_matches_the_formula() {
         let data = [Datum { point: Point(vec![0]), value: 0.0, noise: 0.0 }];
-        let model = Model::with(&[2], &data, Variances::prior(1)).unwrap();
+        let model = Model::with_variances(&[2], &data, Variances::prior(1)).unwrap();
         let point = Point(vec![1]);
         let (mean, deviation) = model.predict(&point);
         // At the mean: deviation / sqrt(2 pi).

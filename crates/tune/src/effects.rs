@@ -1,4 +1,4 @@
-//! Determines what each value of an option is worth.
+//! Determines how much each value of an option changes the time.
 
 use fsdyno_record::seed::SplitMix64;
 
@@ -50,7 +50,7 @@ pub struct Effect {
     pub alone: Option<Worth>,
     /// The effect with the winner's values of all other options.
     pub with_winner: Option<Worth>,
-    /// The average over the space, according to the model: the logarithm of a ratio of times.
+    /// The effect averaged over the space, according to the model: the logarithm of a ratio of times.
     pub average: Option<f64>,
 }
 
@@ -96,15 +96,15 @@ pub fn effects(
     let default = candidates.space.default_point();
     let sample = candidates.sample(SAMPLED, draws);
     let mut all = Vec::new();
-    for (option, option_values) in candidates.space.options.iter().enumerate() {
-        for value in 1..option_values.values.len() as u8 {
+    for (option, definition) in candidates.space.options.iter().enumerate() {
+        for value in 1..definition.values.len() as u8 {
             if candidates.refused().contains(&(option, value)) {
                 continue;
             }
             let measured_effect = |context: &Point| {
-                let (default_log, new) = (context.with(option, 0), context.with(option, value));
-                let log = known.value(&new)? - known.value(&default_log)?;
-                let deviation = known.deviation(&new).hypot(known.deviation(&default_log));
+                let (base, new) = (context.with(option, 0), context.with(option, value));
+                let log = known.value(&new)? - known.value(&base)?;
+                let deviation = known.deviation(&new).hypot(known.deviation(&base));
                 Some(Worth { log, deviation })
             };
             let average =

@@ -28,7 +28,7 @@ pub trait Evaluator {
     /// The reason why there are no results.
     fn measure(&mut self, requested: &[(Point, u64)]) -> Result<Vec<Sample>, Self::Error>;
 
-    /// Returns the maximum number of trials of the whole search, which may become known only during it.
+    /// Returns the maximum number of trials of the whole search, which may become known only during the search.
     fn budget(&self, trials: usize) -> usize {
         trials
     }
@@ -131,8 +131,8 @@ impl Evaluations {
         Some((times.values().map(|time| time.ln()).sum::<f64>() / times.len() as f64).exp())
     }
 
-    /// Returns the logarithms of the times of a point relative to the default: one for each common seed if trials are
-    /// paired, otherwise one for each trial, relative to the default's mean.
+    /// Returns the logarithms of the times of a point relative to the default: if trials are paired, one logarithm for
+    /// each common seed; otherwise one for each trial, relative to the default's mean.
     fn relative(&self, point: &Point) -> Option<Vec<f64>> {
         let (times, base) = (self.times.get(point)?, self.times.get(&self.base)?);
         if self.paired {
@@ -149,7 +149,8 @@ impl Evaluations {
         Some(logs.iter().sum::<f64>() / logs.len() as f64)
     }
 
-    /// Returns the standard deviation of one such logarithm, pooled over all points with several trials.
+    /// Returns the standard deviation of the logarithm of one trial's relative time, pooled over all points with
+    /// several trials.
     pub fn noise(&self) -> f64 {
         let (mut squares, mut degrees_of_freedom) = (0.0, 0.0);
         for point in &self.order {
@@ -192,16 +193,16 @@ impl Evaluations {
         values.min_by(|a, b| a.1.total_cmp(&b.1)).map(|(point, _)| point)
     }
 
-    /// Compares two points, by seed if trials are paired; only seeds at or above `from` count.
-    pub fn compare(&self, base: &Point, new: &Point, from: u64) -> Option<Comparison> {
+    /// Compares two points, by seed if trials are paired; only seeds from `first_seed` on count.
+    pub fn compare(&self, base: &Point, new: &Point, first_seed: u64) -> Option<Comparison> {
         let (base, new) = (self.times.get(base)?, self.times.get(new)?);
         if self.paired {
             let pairs =
-                base.range(from..).filter_map(|(seed, time)| Some((*time, *new.get(seed)?)));
+                base.range(first_seed..).filter_map(|(seed, time)| Some((*time, *new.get(seed)?)));
             return paired(&pairs.collect::<Vec<_>>());
         }
         let values = |times: &BTreeMap<u64, f64>| {
-            times.range(from..).map(|(_, time)| *time).collect::<Vec<_>>()
+            times.range(first_seed..).map(|(_, time)| *time).collect::<Vec<_>>()
         };
         welch(&values(base), &values(new))
     }

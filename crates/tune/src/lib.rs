@@ -1,8 +1,8 @@
 //! The search for the best options of a file system.
 //!
-//! A [`Space`] has the options worth trying, as data. [`search()`] asks an [`Evaluator`] for the times of its points,
-//! and returns the recommended point with the worth of each option and a certificate: which part of the space is
-//! excluded, on what evidence. This crate itself runs no trials.
+//! A [`Space`] lists the options worth trying. [`search()`] asks an [`Evaluator`] for the times of points of the space,
+//! and returns the recommended point with the worth of each option and a certificate, which states which part of the
+//! space is excluded and on what evidence. This crate itself runs no trials.
 
 mod certificate;
 mod design;

@@ -57,10 +57,11 @@ impl Factor {
 
     /// Returns the diagonal of the inverse of the matrix.
     pub fn inverse_diagonal(&self) -> Vec<f64> {
-        let unit = |offset: usize| {
-            (0..self.n).map(|row| f64::from(u8::from(row == offset))).collect::<Vec<_>>()
+        let unit_vector = |index: usize| {
+            (0..self.n).map(|row| f64::from(u8::from(row == index))).collect::<Vec<_>>()
         };
-        (0..self.n).map(|offset| self.forward(&unit(offset)).iter().map(|x| x * x).sum()).collect()
+        let squared_length = |vector: Vec<f64>| -> f64 { vector.iter().map(|x| x * x).sum() };
+        (0..self.n).map(|index| squared_length(self.forward(&unit_vector(index)))).collect()
     }
 }
 
@@ -74,7 +75,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_factor_solves_and_has_the_determinant() {
+    fn a_factor_solves_equations_and_gives_the_determinant_and_the_inverse() {
         let matrix = [[4.0, 2.0, 0.4], [2.0, 3.0, 0.5], [0.4, 0.5, 1.0]];
         let factor = Factor::new(3, |row, column| matrix[row][column]).unwrap();
         let x = factor.solve(&[1.0, 2.0, 3.0]);

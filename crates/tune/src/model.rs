@@ -1,10 +1,10 @@
 //! A model of the logarithm of the time over a space: a Gaussian process with a functional-ANOVA kernel.
 //!
-//! The kernel is `s (prod_d (1 + a_d / s c_d(x, y)) - 1)` plus a constant, with `c_d = 1` for equal values of option
-//! `d`, else `-1 / (levels - 1)`, whose mean over the values is zero. So `a_d` is the variance of the main effect of
-//! `d`, `a_d a_e / s` that of an interaction of two options, and so on for three and more (Durrande, Ginsbourger,
-//! Roustant and Carraro 2013, ANOVA kernels and RKHS of zero mean functions). Variances follow from the data by maximum
-//! likelihood.
+//! The kernel is `s (prod_d (1 + a_d / s c_d(x, y)) - 1)` plus a constant. The contrast `c_d` is 1 for equal values of
+//! option `d`, otherwise `-1 / (levels - 1)`, so that its mean over the values is zero. Then `a_d` is the variance of
+//! the main effect of `d`, `a_d a_e / s` that of the interaction of `d` and `e`, and so on for three or more options
+//! (Durrande, Ginsbourger, Roustant and Carraro 2013, ANOVA kernels and RKHS of zero mean functions). The variances are
+//! estimated from the data by maximum likelihood.
 
 use crate::linear::{Factor, dot};
 use crate::space::Point;
@@ -12,16 +12,16 @@ use crate::space::Point;
 /// The prior variance of the constant.
 const CONSTANT: f64 = 4.0;
 
-/// The minimum and the maximum variance of a main effect: of 0.01 % and of a factor of e.
+/// The minimum and the maximum variance of a main effect: the squares of 0.01 % and of a factor of e.
 const EFFECT_RANGE: (f64, f64) = (1e-8, 1.0);
 
 /// The minimum and the maximum scale of the interactions.
 const SCALE_RANGE: (f64, f64) = (1e-4, 30.0);
 
-/// The minimum and the maximum variance of the residual, which no option explains: of 0.01 % and of 10 %.
+/// The minimum and the maximum variance of the residual, which no option explains: the squares of 0.01 % and of 10 %.
 const RESIDUAL_RANGE: (f64, f64) = (1e-8, 1e-2);
 
-/// The factors of the successive steps of the search for variances.
+/// The factors by which the search for variances changes them, first coarsely, then finely.
 const STEPS: [f64; 3] = [16.0, 4.0, 1.6];
 
 /// The variances of a model.
@@ -29,14 +29,14 @@ const STEPS: [f64; 3] = [16.0, 4.0, 1.6];
 pub struct Variances {
     /// The variance of the main effect of each option.
     pub effects: Vec<f64>,
-    /// The scale of the interactions: the larger it is, the smaller they are.
+    /// The scale of the interactions: a larger scale makes them smaller.
     pub scale: f64,
     /// The variance of the residual, which no option explains.
     pub rest: f64,
 }
 
 impl Variances {
-    /// Returns the variances assumed before anything is known: effects of 5 %, and interactions of 2 %.
+    /// Returns the variances assumed before any measurement: for effects of 5 % and interactions of 2 %.
     pub fn prior(options: usize) -> Variances {
         Variances { effects: vec![2.5e-3; options], scale: 1.6e-2, rest: 1e-6 }
     }
@@ -62,11 +62,12 @@ pub struct Model {
     factor: Factor,
     weights: Vec<f64>,
     centre: f64,
-    /// The factor by which the errors at left-out points exceed those that the model states; at least 1.
+    /// The factor by which the errors at left-out points exceed the errors that the model states; at least 1.
     calibration: f64,
 }
 
-/// Returns 1 for equal values, otherwise the number that makes the mean zero; 0 for an option with only one value.
+/// Returns 1 for equal values, otherwise the negative number that makes the mean over all values zero; 0 for an option
+/// with only one value.
 fn contrast(levels: u8, a: u8, b: u8) -> f64 {
     match (levels, a == b) {
         (0 | 1, _) => 0.0,
@@ -86,8 +87,8 @@ fn kernel(levels: &[u8], variances: &Variances, a: &Point, b: &Point) -> f64 {
 }
 
 impl Model {
-    /// Creates the model of these data with these variances; returns `None` if it is numerically impossible.
-    pub fn with(levels: &[u8], data: &[Datum], variances: Variances) -> Option<Model> {
+    /// Creates the model of some data with given variances; returns `None` if that is numerically impossible.
+    pub fn with_variances(levels: &[u8], data: &[Datum], variances: Variances) -> Option<Model> {
         let n = data.len();
         let centre = data.iter().map(|datum| datum.value).sum::<f64>() / n.max(1) as f64;
         let factor = Factor::new(n, |row, column| {
@@ -101,9 +102,9 @@ impl Model {
         Some(Model { levels, data, variances, factor, weights, centre, calibration: 1.0 })
     }
 
-    /// Fits the variances to the data, beginning at `from`.
-    pub fn fit(levels: &[u8], data: &[Datum], from: Variances) -> Option<Model> {
-        let mut best = from;
+    /// Creates the model whose variances fit the data best; the search for them begins at `start`.
+    pub fn fit(levels: &[u8], data: &[Datum], start: Variances) -> Option<Model> {
+        let mut best = start;
         let mut likelihood = log_likelihood(levels, data, &best);
         for step in STEPS {
             for _ in 0..4 {
@@ -123,7 +124,7 @@ impl Model {
                 }
             }
         }
-        Model::with(levels, data, best).map(Model::with_calibration)
+        Model::with_variances(levels, data, best).map(Model::with_calibration)
     }
 
     /// Returns the variances.
@@ -131,7 +132,7 @@ impl Model {
         &self.variances
     }
 
-    /// Returns the factor by which the errors at left-out points exceed those that the model states.
+    /// Returns the factor by which the errors at left-out points exceed the errors that the model states.
     pub fn calibration(&self) -> f64 {
         self.calibration
     }
@@ -215,8 +216,9 @@ impl Model {
     }
 }
 
-fn scaled(from: &Variances, parameter: usize, factor: f64) -> Variances {
-    let mut variances = from.clone();
+/// Returns the variances with one parameter multiplied by a factor, within its range.
+fn scaled(original: &Variances, parameter: usize, factor: f64) -> Variances {
+    let mut variances = original.clone();
     let options = variances.effects.len();
     match parameter {
         index if index < options => {
@@ -233,7 +235,7 @@ fn scaled(from: &Variances, parameter: usize, factor: f64) -> Variances {
 
 /// Returns the logarithm of the likelihood, with a weak prior that favours variances of effects near 1e-4 (1 %).
 fn log_likelihood(levels: &[u8], data: &[Datum], variances: &Variances) -> f64 {
-    let Some(model) = Model::with(levels, data, variances.clone()) else {
+    let Some(model) = Model::with_variances(levels, data, variances.clone()) else {
         return f64::NEG_INFINITY;
     };
     let values: Vec<f64> = data.iter().map(|datum| datum.value - model.centre).collect();
@@ -249,7 +251,7 @@ mod tests {
     use crate::synthetic;
 
     #[test]
-    fn a_model_finds_effects_and_an_interaction_that_the_data_have() {
+    fn a_model_finds_the_effects_and_the_interaction_of_its_data() {
         // 2^4 points: the third and fourth options do nothing.
         let time = |p: &Point| {
             0.3 * f64::from(p.0[0]) - 0.1 * f64::from(p.0[1]) + 0.05 * f64::from(p.0[0] * p.0[1])
@@ -277,7 +279,7 @@ mod tests {
     #[test]
     fn measured_points_are_certain_and_distant_ones_are_not() {
         let data = [Datum { point: Point(vec![0, 0]), value: 0.0, noise: 0.0 }];
-        let model = Model::with(&[2, 3], &data, Variances::prior(2)).unwrap();
+        let model = Model::with_variances(&[2, 3], &data, Variances::prior(2)).unwrap();
         let (_, near) = model.predict(&Point(vec![0, 0]));
         let (_, far) = model.predict(&Point(vec![1, 2]));
         assert!(near < 0.01 && far > 0.03, "{near} {far}");

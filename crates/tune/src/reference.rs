@@ -1,4 +1,4 @@
-//! Tests the search on an enumerated space of ext4 in the lab: results/2026-11-25-ext4-space.
+//! Tests the search on a space of ext4 whose points were all measured in the lab: results/2026-11-25-ext4-space.
 
 use std::collections::BTreeMap;
 use std::convert::Infallible;

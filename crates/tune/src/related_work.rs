@@ -1,4 +1,4 @@
-//! Related work on which the winner of a search is confirmed: the same workload in a different size, and a second
+//! Related work, on which the winner of a search is confirmed: the same workload in a different size, and a second
 //! workload.
 
 /// The related work of a workload.

@@ -1,5 +1,5 @@
-//! The search: each option alone, a screening design, the points that may be the best, the neighbourhood of the best
-//! one, a race on paired seeds, and a comparison on fresh seeds.
+//! The search. Its steps measure each option alone, a screening design, the points that may be the best, and the
+//! neighbourhood of the best one; a race on paired seeds and a comparison on fresh seeds follow.
 
 mod last;
 
@@ -14,7 +14,7 @@ use crate::model::{Model, Variances};
 use crate::settings::Settings;
 use crate::space::{Point, Space};
 
-/// The maximum number of rounds of neighbourhood, race and simplification.
+/// The maximum number of rounds, each of which measures the neighbourhood, runs the race and simplifies the winner.
 const ROUNDS: usize = 4;
 
 /// The result of a search.
@@ -24,7 +24,7 @@ pub struct SearchResult {
     pub winner: Point,
     /// The point that was fastest in the search, before options that gain nothing were reset to their defaults.
     pub fastest: Point,
-    /// The comparison of the point that won the search with the default, on seeds not used in the search, or `None`
+    /// The comparison, on seeds not used in the search, of the default with the point that won the search, or `None`
     /// without confirmation.
     pub confirmed: Option<Comparison>,
     /// The point that won the search but was not confirmed, which is why the default is recommended.
@@ -45,7 +45,7 @@ pub struct SearchResult {
     pub trials: usize,
     /// The standard deviation of the logarithm of a trial's time relative to the default's.
     pub noise: f64,
-    /// Whether the budget was exhausted before the neighbourhood of the winner was measured.
+    /// True if the budget was exhausted before the neighbourhood of the winner was measured.
     pub cut_short: bool,
 }
 
@@ -118,8 +118,8 @@ struct Search<'a, E: Evaluator> {
     repeats: u32,
     model: Option<Model>,
     variances: Variances,
-    /// The number of points at the last fit of the variances.
-    fitted: usize,
+    /// The number of points when the variances were last fitted.
+    fitted_points: usize,
     /// The number of trials reserved for average effects.
     reserved: usize,
 }
@@ -127,7 +127,7 @@ struct Search<'a, E: Evaluator> {
 /// Searches a space for its best point.
 ///
 /// # Errors
-/// A default that cannot be measured, a budget that is too small, the evaluator's own error.
+/// A default that cannot be measured, a budget that is too small, or the evaluator's own error.
 pub fn search<E: Evaluator>(
     space: &Space,
     settings: &Settings,
@@ -153,7 +153,7 @@ pub fn search<E: Evaluator>(
         repeats: 1,
         model: None,
         variances: Variances::prior(space.options.len()),
-        fitted: 0,
+        fitted_points: 0,
         reserved: settings.averages.min((settings.trials - min_trials) / 2),
     };
     search.measure_each_alone().map_err(SearchError::Evaluator)?;
@@ -229,8 +229,8 @@ impl<E: Evaluator> Search<'_, E> {
         let seeds = self.settings.first..self.settings.first + u64::from(self.settings.pilot);
         let requested = seeds.flat_map(|seed| pilot.iter().map(move |point| (point.clone(), seed)));
         self.known.measure(self.evaluator, requested.collect::<Vec<_>>())?;
-        // Enough repeats to reduce the noise to the minimum difference that matters, if the budget covers them for each
-        // value and for as many further points.
+        // There are enough repeats to reduce the noise to the minimum difference that matters, if the budget covers
+        // them for each value and for the same number of further points.
         let requested =
             (self.known.noise() / self.settings.least).powi(2).ceil().clamp(1.0, 16.0) as u32;
         let affordable = self.trials_left() / (2 * alone.len()).max(1);
@@ -255,7 +255,11 @@ impl<E: Evaluator> Search<'_, E> {
         let requested = (2 * value_count(space) + 2).max(8).min(self.points_left() / 2);
         for _ in 0..requested {
             let data = self.known.data();
-            let model = Model::with(&space.levels(), &data, Variances::prior(space.options.len()));
+            let model = Model::with_variances(
+                &space.levels(),
+                &data,
+                Variances::prior(space.options.len()),
+            );
             let model = model.ok_or(SearchError::Model)?;
             let known = &self.known;
             let skip = |point: &Point| known.is_known(point);
@@ -268,17 +272,17 @@ impl<E: Evaluator> Search<'_, E> {
         Ok(())
     }
 
-    /// Fits the model to all data, and also its variances if there are enough new points.
+    /// Fits the model to all data; its variances are fitted again only if there are enough new points.
     fn fit(&mut self) -> Result<(), SearchError<E::Error>> {
         let (levels, data) = (self.candidates.space.levels(), self.known.data());
-        let refits_variances = self.model.is_none() || data.len() >= self.fitted + 4;
+        let refits_variances = self.model.is_none() || data.len() >= self.fitted_points + 4;
         let model = match refits_variances {
             true => Model::fit(&levels, &data, self.variances.clone()),
-            false => Model::with(&levels, &data, self.variances.clone()),
+            false => Model::with_variances(&levels, &data, self.variances.clone()),
         };
         let model = model.ok_or(SearchError::Model)?;
         if refits_variances {
-            (self.variances, self.fitted) = (model.variances().clone(), data.len());
+            (self.variances, self.fitted_points) = (model.variances().clone(), data.len());
         }
         self.model = Some(model);
         Ok(())
@@ -321,8 +325,8 @@ impl<E: Evaluator> Search<'_, E> {
         unmeasured
     }
 
-    /// Measures the neighbourhood of the best point, races the best points, simplifies the winner, and measures its
-    /// neighbours, until none is better. Returns the winner.
+    /// Measures the neighbourhood of the best point, races the best points, simplifies the winner, and measures the
+    /// winner's neighbours; repeats this until no neighbour is better. Returns the winner.
     fn finish_neighbourhood(&mut self) -> Result<Point, SearchError<E::Error>> {
         self.measure_simpler().map_err(SearchError::Evaluator)?;
         let mut winner = self.best();

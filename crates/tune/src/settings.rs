@@ -5,17 +5,17 @@
 pub struct Settings {
     /// The seed of everything that the search draws at random.
     pub seed: u64,
-    /// The first seed of the trials.
+    /// The seed of a point's first trial; further trials have the next seeds.
     pub first: u64,
     /// The maximum number of trials.
     pub trials: usize,
-    /// The number of trials of the default, and of each of two other points, from which noise is estimated; 1 if there
-    /// is no noise.
+    /// The number of trials of each of three points, the default and two others, from which the noise is estimated; 1
+    /// if there is no noise.
     pub pilot: u32,
     /// The maximum number of trials of a point in a race.
     pub race: u32,
-    /// The number of trials of the winner, and as many of the default, on seeds that were not part of the search; 0 for
-    /// none.
+    /// The number of confirming trials of the winner, and also of the default, on seeds that the search did not use; 0
+    /// for no confirmation.
     pub confirm: u32,
     /// The maximum number of additional points after the search, which determine the average effects of options more
     /// exactly.

@@ -19,7 +19,7 @@ use crate::time::own_shares;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Cause {
-    /// A read in a phase: by an op, or by the kernel's read-ahead for it.
+    /// A read in a phase: by an op, or by the kernel's read-ahead for an op.
     Work,
     /// A write to the journal, or a flush, of a file system that has one.
     JournalCommit,
@@ -59,14 +59,14 @@ pub struct StageMap {
     pub map: Option<Map>,
 }
 
-/// The disks of a file system, as requests name them.
+/// The position of a file system on its disks, which have the same numbers as in requests.
 #[derive(Clone, Debug, Default)]
 pub struct FsDevices {
     /// Offset of the file system on its disk, in bytes.
     pub start: u64,
-    /// Size of its device, if known.
+    /// Size of the file system's device in bytes, if known.
     pub size: Option<u64>,
-    /// The disk that holds only the journal.
+    /// The disk that holds only the journal, if there is one.
     pub journal_disk: Option<u8>,
 }
 
@@ -88,11 +88,11 @@ pub struct Sum {
     pub requests: u64,
     /// Bytes read, written or discarded.
     pub bytes: Bytes,
-    /// Number of requests that do not begin where the previously answered request on the same disk ended.
+    /// Number of seeks: requests that do not begin where the previously answered request on the same disk ended.
     pub seeks: u64,
     /// The requests' own share of the disk's busy time.
     pub time_ns: Nanos,
-    /// The part of that time that belongs to seeks.
+    /// The part of `time_ns` that belongs to seeks.
     pub seek_ns: Nanos,
 }
 
@@ -198,7 +198,7 @@ impl Account {
         account
     }
 
-    /// Returns the sum of the selected rows.
+    /// Returns the sum of the rows whose keys `is_wanted` selects.
     pub fn sum(&self, is_wanted: impl Fn(&Key) -> bool) -> Sum {
         let mut sum = Sum::default();
         self.rows.iter().filter(|(key, _)| is_wanted(key)).for_each(|(_, row)| sum.add(row));
@@ -225,7 +225,7 @@ struct MapsAround<'a> {
 }
 
 impl MapsAround<'_> {
-    /// Advances to the start of a stage; a stage without a map changes nothing.
+    /// Advances to the map made at the start of a stage; a stage without a map changes nothing.
     fn advance_to(&mut self, place: Place) {
         if self.stage_maps.get(self.index).is_some_and(|stage_map| stage_map.place == place) {
             return;
@@ -251,9 +251,9 @@ impl MapsAround<'_> {
         }
     }
 
-    /// Returns the structure at a byte of the file system, and the end of the range for which it holds. A block that is
-    /// free in one map has the structure that it has in the other map; a block with two different structures is
-    /// unattributed.
+    /// Returns the structure at a byte of the file system, and the end of the range for which the answer holds. A block
+    /// that is free in one of the two maps has its structure in the other one; a block with different structures in the
+    /// two maps is unattributed.
     fn structure_at(&self, byte: u64) -> (Option<Structure>, u64) {
         let before = self.stage_maps[..self.stage_maps.len().min(self.index + 1)].iter().rev();
         let before = before.filter_map(|stage_map| stage_map.map.as_ref()).next();
@@ -266,7 +266,7 @@ impl MapsAround<'_> {
         let ((earlier, earlier_end), (later, later_end)) = (lookup(before), lookup(after));
         let structure = match (earlier, later) {
             (Some(earlier), Some(later)) if earlier == later => Some(earlier),
-            // A freed tree block counts as the tree that it belonged to.
+            // A freed tree block belongs to the tree that the other map shows.
             (Some(Structure::FreedTree), Some(later)) => Some(later),
             (Some(earlier), Some(Structure::FreedTree)) => Some(earlier),
             (Some(_), Some(_)) | (None, None) => None,
@@ -276,7 +276,7 @@ impl MapsAround<'_> {
     }
 }
 
-/// Splits a request by structure, in order, and returns the bytes of each part.
+/// Splits a request into parts of one structure each, in order, and returns the number of bytes of each part.
 fn pieces(
     entry: &Entry,
     around: &MapsAround<'_>,
@@ -309,7 +309,8 @@ fn pieces(
     pieces
 }
 
-/// Returns whether a mount probes the device size: it reads the last 4 KiB, between phases, where nothing is stored.
+/// Returns true if a request is a mount's probe of the device size: a read, between phases, of the last 4 KiB, where
+/// nothing is stored.
 fn is_probe(entry: &Entry, pieces: &[(Option<Structure>, u64)], devices: &FsDevices) -> bool {
     let Some(size) = devices.size else { return false };
     let last = devices.start + size.saturating_sub(4096);
@@ -332,7 +333,7 @@ fn cause(entry: &Entry, structure: Option<Structure>, journaled: bool) -> Cause 
     }
 }
 
-/// Returns for each entry whether it is a seek, given the order in which its disk answered.
+/// Determines for each entry whether it is a seek, from the order in which its disk answered.
 fn seeks(entries: &[Entry]) -> Vec<bool> {
     let mut order: Vec<usize> = (0..entries.len()).collect();
     order.sort_by_key(|index| entries[*index].arrived.0.saturating_add(entries[*index].response.0));
@@ -392,7 +393,7 @@ mod tests {
     }
 
     #[test]
-    fn a_block_has_the_structure_of_either_map_and_none_if_they_contradict() {
+    fn a_block_has_the_structure_of_either_map_and_none_if_the_maps_contradict() {
         use Structure::*;
         let before = map(&[(0, 1, Superblock), (5, 6, Directory), (7, 8, Data)]);
         let after = map(&[(0, 1, Superblock), (6, 7, Extents), (7, 8, Directory)]);
@@ -403,13 +404,13 @@ mod tests {
         // Data before, and a directory after; free before and after.
         assert_eq!(structures(&[write(7, 1)], &stage_maps), [(None, 1, 1)]);
         assert_eq!(structures(&[write(9, 1)], &stage_maps), [(None, 1, 1)]);
-        // If a map could not be read, the one before it counts.
+        // If a map could not be read, the map before it counts.
         let stage_maps = [stage_map(PHASE, Some(map(&[(5, 6, Directory)]))), stage_map(GAP, None)];
         assert_eq!(structures(&[write(5, 1)], &stage_maps), [(Some(Directory), 1, 1)]);
     }
 
     #[test]
-    fn a_request_counts_for_its_first_block_and_its_bytes_for_each() {
+    fn a_request_counts_for_its_first_block_and_its_bytes_for_every_block() {
         use Structure::*;
         let all = map(&[(0, 2, Bitmap), (2, 6, InodeTable)]);
         let stage_maps = [stage_map(PHASE, Some(all))];
@@ -418,7 +419,7 @@ mod tests {
     }
 
     #[test]
-    fn a_mount_probes_the_end_of_the_device() {
+    fn a_read_of_the_device_end_between_phases_is_a_probe_by_a_mount() {
         let read =
             |block, stage| Entry { action: Action::Read, stage, sectors: 1, ..write(block, 1) };
         let structure_of = |entry| structures(&[entry], &[])[0].0;
@@ -435,7 +436,7 @@ mod tests {
     }
 
     #[test]
-    fn a_seek_does_not_continue_the_request_before() {
+    fn a_request_that_does_not_continue_the_previous_one_is_a_seek() {
         let entries = [write(0, 2), write(2, 1), write(1, 1)];
         assert_eq!(seeks(&entries), [true, false, true]);
     }

@@ -18,16 +18,16 @@ pub struct Phase {
     pub name: String,
     /// Number of ops.
     pub ops: u64,
-    /// Time until the device's cache was empty; until the last call returned, if that is unknown.
+    /// Time until the device's cache was empty or, if that time is unknown, until the last call returned.
     pub took_ns: Nanos,
     /// CPU time of the threads that issue ops, as measured by the trial.
     pub cpu_ns: Nanos,
-    /// The time during which any disk had one of the phase's requests, if it used several disks.
+    /// The time during which at least one disk had one of the phase's requests, if the phase used several disks.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub any_busy_ns: Option<Nanos>,
     /// Timed requests, as drawn in a picture.
     pub requests: Option<Grid>,
-    /// Time of an instruction by the trial's processor profile, or `None` if there is no profile.
+    /// Time of an instruction according to the trial's processor profile, or `None` if there is no profile.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub instruction_ns: Option<f64>,
     /// Exact counts of each function.
@@ -58,8 +58,8 @@ pub struct FunctionCounts {
 const MIN_FRACTION: u64 = 5000;
 
 impl Phase {
-    /// Returns the estimated time of a function in nanoseconds per op: its instructions and the events in it, by the
-    /// processor profile. None without a profile.
+    /// Returns the estimated time of a function in nanoseconds per op: the time of its instructions and of the events
+    /// in it, according to the processor profile. `None` without a profile.
     pub fn ns_per_op(&self, counts: &FunctionCounts) -> Option<f64> {
         let ns = self.instruction_ns? * (counts.instructions + counts.charged) as f64;
         Some(ns / self.ops.max(1) as f64)
@@ -92,7 +92,7 @@ impl Phase {
         }
         let prune = |(task, tree): (&Task, &Frame)| {
             let total = tree.total();
-            // Only the total of other tasks is shown.
+            // Of tasks of other kinds, only the total is shown.
             let minimum = if *task == Task::Ops { total / MIN_FRACTION } else { total + 1 };
             (*task, tree.pruned(minimum))
         };
@@ -117,7 +117,7 @@ pub struct Log {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Access {
-    /// An arm moves. This is also the default for explanations stored by older versions.
+    /// The disk's arm moves. This is also the default for explanations stored by older versions.
     #[default]
     Seek,
     /// Nothing moves.
@@ -146,7 +146,7 @@ impl Access {
 pub struct Explained {
     /// Label of the row in tables.
     pub label: String,
-    /// Label of the plan; it is not part of the identity.
+    /// Label of the plan, which is not part of the trial's identity.
     pub plan_label: String,
     /// Workload.
     pub workload: String,
@@ -156,7 +156,7 @@ pub struct Explained {
     pub lab_id: Option<String>,
     /// Seed.
     pub seed: u64,
-    /// The kind of access to a different position of the disk.
+    /// The way in which the disk reaches another position.
     #[serde(default, skip_serializing_if = "Access::is_seek")]
     pub access: Access,
     /// Phases.
@@ -167,7 +167,7 @@ pub struct Explained {
     pub log: Log,
     /// Notes for the reader, as sentences.
     pub notes: Vec<String>,
-    /// Host time of the first and the second pass.
+    /// Host time that the first and the second pass took.
     pub host_ns: (Nanos, Nanos),
 }
 
@@ -240,12 +240,7 @@ impl Explained {
         rows.sort_by_key(|((order, ..), (_, sum))| {
             (*order, std::cmp::Reverse((sum.time_ns, sum.requests, sum.bytes)))
         });
-        let row = |((_, structure, cause), (position, sum))| Row {
-            place: position,
-            structure,
-            cause,
-            sum,
-        };
+        let row = |((_, structure, cause), (place, sum))| Row { place, structure, cause, sum };
         rows.into_iter().map(row).collect()
     }
 
@@ -267,7 +262,7 @@ impl Explained {
         self.phases.iter().flat_map(rows_of).collect()
     }
 
-    /// Returns the explanation reduced to one phase. The totals of the log are then the sums of that phase's rows.
+    /// Reduces the explanation to one phase. The totals of the log are then the sums of that phase's rows.
     pub fn only_phase(mut self, name: &str) -> Explained {
         let selected: Vec<u16> = (0u16..)
             .zip(&self.phases)
@@ -284,7 +279,7 @@ impl Explained {
             self.log = Log { requests, bytes, busy_ns: time_ns, ..self.log };
         }
         for phase in self.phases.iter_mut().filter(|phase| phase.name != name) {
-            // The index of the phase must not change.
+            // The other phases stay in the list, so that the index of this phase does not change.
             let (name, ops) = (std::mem::take(&mut phase.name), phase.ops);
             *phase = Phase { name, ops, ..Phase::default() };
         }

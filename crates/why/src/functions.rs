@@ -1,8 +1,8 @@
 //! Compares the functions of two runs of a phase, and finds the source of most of the difference.
 //!
-//! Two kernels may have the same code under two names, or inlined in its caller. A function that vanished and one that
-//! appeared are treated as the same if their names match ([`is_renamed`]), and no function is named as the source of a
-//! difference that its own caller does not show.
+//! Two kernels may have the same code under different names, or one of them may have inlined it in the caller. A
+//! function that vanished and a function that appeared are treated as the same if their names match ([`is_renamed`]),
+//! and no function is named as the source of a difference that its own caller does not show.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,7 +15,7 @@ use crate::kernel::{Frame, Task};
 pub struct Difference {
     /// Name of the function.
     pub function: String,
-    /// Its name in the other result, if that is different.
+    /// The function's name in the other result, if that is different.
     pub old_name: Option<String>,
     /// Its layer.
     pub layer: String,
@@ -26,26 +26,27 @@ pub struct Difference {
 }
 
 impl Difference {
-    /// Returns the difference.
+    /// Returns the difference in instructions per op; positive if this result has more.
     pub fn delta(&self) -> f64 {
         self.instructions - self.other_instructions
     }
 
-    /// Returns its names, in the form `find_get_block_common (__find_get_block)`.
+    /// Returns the function's name, followed by its old name if that is different:
+    /// The name, with the old name: `find_get_block_common (__find_get_block)`.
     pub fn names(&self) -> String {
         match &self.old_name {
-            Some(was) => format!("{} ({was})", self.function),
+            Some(old_name) => format!("{} ({old_name})", self.function),
             None => self.function.clone(),
         }
     }
 }
 
-/// A function counts as removed if it has less than this fraction of its previous instructions: the few that call its
-/// successor may remain.
+/// A function counts as removed if less than this fraction of its previous instructions remains, since the few that
+/// call its successor may remain.
 const MAX_REMAINING: f64 = 0.1;
 
-/// Compares the instructions of the threads that issue ops by function, the largest difference first. Equal functions
-/// are omitted, and a renamed function counts as one.
+/// Compares, by function, the instructions of the threads that issue ops; the largest difference is first. Functions
+/// without a difference are omitted, and a renamed function counts as one function.
 pub fn differences(phase: &Phase, baseline: &Phase) -> Vec<Difference> {
     let by_name = |phase: &Phase| {
         let ops = phase.ops.max(1) as f64;
@@ -74,7 +75,7 @@ pub fn differences(phase: &Phase, baseline: &Phase) -> Vec<Difference> {
     differences
 }
 
-/// Merges each function that is gone with its successor.
+/// Merges each removed function with its successor.
 fn merge_renamed(all: Vec<Difference>) -> Vec<Difference> {
     let (mut removed, mut all): (Vec<Difference>, Vec<Difference>) =
         all.into_iter().partition(|candidate| {
@@ -107,8 +108,9 @@ fn merge_renamed(all: Vec<Difference>) -> Vec<Difference> {
     all
 }
 
-/// Returns whether two names belong to the same function: they are equal except for outer underscores and compiler
-/// suffixes (`.isra.0`, `.constprop.0`, `.part.0`), or one begins with all words of the other, which has at least two.
+/// Returns true if two names belong to the same function: they are equal except for outer underscores and compiler
+/// suffixes (`.isra.0`, `.constprop.0`, `.part.0`), or one name begins with all words of the other, which has at least
+/// two words.
 fn is_renamed(first: &str, second: &str) -> bool {
     let words = |name: &str| -> Vec<String> {
         let stem = name.split('.').next().unwrap_or_default().trim_matches('_');
@@ -120,7 +122,7 @@ fn is_renamed(first: &str, second: &str) -> bool {
     first == second || (shorter.len() > 1 && longer.starts_with(shorter))
 }
 
-/// The name of unknown module functions. Their callers are more informative.
+/// The name of all unknown module functions, whose callers are more informative.
 const UNNAMED: &str = "?";
 
 /// The minimum part of a difference that a source must account for.
@@ -129,11 +131,11 @@ const MIN_PART: f64 = 0.5;
 /// The function that accounts for most of a difference.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Source {
-    /// Its name, with that in the other result if it is different.
+    /// The function's name, followed by its name in the other result if that is different.
     pub function: String,
-    /// Its part of the difference, in instructions per op.
+    /// The function's part of the difference, in instructions per op.
     pub delta: f64,
-    /// Whether that part includes its callees.
+    /// True if that part includes the function's callees.
     pub with_callees: bool,
 }
 
@@ -145,8 +147,8 @@ impl std::fmt::Display for Source {
     }
 }
 
-/// Returns the source of most of the difference `total` in instructions per op: a single function, or the deepest one
-/// including its callees.
+/// Returns the source of most of the difference `total` in instructions per op: a single function, or else the deepest
+/// function that accounts for most of it together with its callees.
 pub fn source(phase: &Phase, baseline: &Phase, total: f64) -> Option<Source> {
     let (current, previous) = (phase.executed.get(&Task::Ops)?, baseline.executed.get(&Task::Ops)?);
     let pair = Pair { current, previous, ops: (phase.ops, baseline.ops) };
@@ -201,7 +203,7 @@ impl<'a> Pair<'a> {
         callees
     }
 
-    /// Returns the difference in instructions per op of the callers of a function, including their callees.
+    /// Returns the difference in instructions per op of a function's callers, including all their callees.
     fn delta_of_callers(self, difference: &Difference) -> f64 {
         let is_named = |name: &String| {
             *name == difference.function || Some(name) == difference.old_name.as_ref()
@@ -213,12 +215,13 @@ impl<'a> Pair<'a> {
         }
     }
 
-    /// Returns the deepest function that accounts for most of a difference, including its callees.
+    /// Returns the deepest function that, including its callees, accounts for most of a difference.
     fn deepest_function(mut self, total: f64) -> Option<Source> {
         let mut found = None;
         loop {
             let callees = self.callees();
-            // A function found in only one result may be one found only in the other, under an unrelated name.
+            // A function of only the current result and one of only the previous result may be the same function under
+            // unrelated names.
             let is_only_previous =
                 |pair: &Pair<'_>| pair.current.calls == 0 && pair.current.total() == 0;
             let is_only_current =
@@ -240,7 +243,7 @@ impl<'a> Pair<'a> {
             else {
                 break;
             };
-            // The kernel's entry code is not a useful explanation.
+            // Entry code of the kernel and user code are not a useful explanation.
             let layer = if pair.current.layer.is_empty() {
                 &pair.previous.layer
             } else {
@@ -260,18 +263,18 @@ impl<'a> Pair<'a> {
 mod tests {
     use super::*;
 
-    fn leaf(own: u64, below: &[(&str, Frame)]) -> Frame {
+    fn node(own: u64, below: &[(&str, Frame)]) -> Frame {
         let below = below.iter().map(|(name, frame)| (name.to_string(), frame.clone())).collect();
         Frame { own, calls: 1, charged: 0, layer: "files".into(), below }
     }
 
     fn phase(below: &[(&str, Frame)]) -> Phase {
         let mut phase = Phase { name: "unlink".into(), ops: 1, ..Phase::default() };
-        phase.set_executed(&BTreeMap::from([(Task::Ops, leaf(0, below))]));
+        phase.set_executed(&BTreeMap::from([(Task::Ops, node(0, below))]));
         phase
     }
 
-    /// Returns the function named for the additional instructions.
+    /// Returns the text that names the source of the additional instructions.
     fn named_source(phase: &Phase, baseline: &Phase) -> Option<String> {
         let instructions = |phase: &Phase| phase.executed[&Task::Ops].total() as f64;
         let source = source(phase, baseline, instructions(phase) - instructions(baseline))?;
@@ -280,11 +283,11 @@ mod tests {
 
     #[test]
     fn a_renamed_function_counts_by_its_net_difference() {
-        let unlink = |own| ("vfs_unlink", leaf(own, &[]));
+        let unlink = |own| ("vfs_unlink", node(own, &[]));
         let old =
-            phase(&[("bread", leaf(5, &[("__find_get_block", leaf(1385, &[]))])), unlink(500)]);
-        let wrapper = leaf(12, &[("find_get_block_common", leaf(1548, &[]))]);
-        let new = phase(&[("bread", leaf(5, &[("__find_get_block", wrapper)])), unlink(2000)]);
+            phase(&[("bread", node(5, &[("__find_get_block", node(1385, &[]))])), unlink(500)]);
+        let wrapper = node(12, &[("find_get_block_common", node(1548, &[]))]);
+        let new = phase(&[("bread", node(5, &[("__find_get_block", wrapper)])), unlink(2000)]);
         let all = differences(&new, &old);
         assert_eq!(all[0].function, "vfs_unlink");
         assert_eq!(all[1].names(), "find_get_block_common (__find_get_block)");
@@ -294,19 +297,19 @@ mod tests {
     }
 
     #[test]
-    fn an_inlined_function_is_not_blamed_on_its_caller() {
-        let old = phase(&[("path", leaf(0, &[("iput", leaf(100, &[("evict", leaf(900, &[]))]))]))]);
+    fn a_caller_is_not_the_source_of_an_inlined_functions_instructions() {
+        let old = phase(&[("path", node(0, &[("iput", node(100, &[("evict", node(900, &[]))]))]))]);
         let new = phase(&[
-            ("path", leaf(0, &[("iput", leaf(1050, &[]))])),
-            ("a", leaf(40, &[])),
-            ("b", leaf(40, &[])),
+            ("path", node(0, &[("iput", node(1050, &[]))])),
+            ("a", node(40, &[])),
+            ("b", node(40, &[])),
         ]);
         // +950 in iput and -900 in evict: neither alone is the source.
         assert_eq!(named_source(&new, &old), None);
     }
 
     #[test]
-    fn names_of_one_function_are_recognized_and_others_are_not() {
+    fn only_names_of_the_same_function_are_recognized_as_renamed() {
         for (first, second) in [
             ("__find_get_block", "find_get_block_common"),
             ("ext4_map_blocks.isra.0", "ext4_map_blocks.constprop.0"),

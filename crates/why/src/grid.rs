@@ -1,7 +1,7 @@
 //! The requests of a phase as a grid of time and address, for pictures, with one grid per disk.
 //!
-//! A cell stands for all requests in it and shows the structure that most of them touch, so a million requests are
-//! shown as faithfully as ten; the number of hidden requests is counted.
+//! A cell stands for all requests in it and shows the structure that most of them touch, so a million requests can be
+//! shown as well as ten. Requests to other structures in the cell are hidden, and their number is counted.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
@@ -38,8 +38,8 @@ pub struct DiskGrid {
     pub disk: u8,
     /// The lowest and the highest first byte of a request.
     pub bytes: (u64, u64),
-    /// The parts that contain requests, ascending; the space between them has no rows. Empty if the disk is a single
-    /// part.
+    /// The parts that contain requests, ascending; the addresses between them have no rows. Empty if the whole disk is
+    /// a single part.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub bands: Vec<Band>,
     /// The cells by structure (`None`: unattributed), as column and row, counted from the left and from the bottom.
@@ -58,11 +58,11 @@ pub struct Band {
     pub rows: (u16, u16),
 }
 
-/// A gap in a disk's addresses is omitted if it is larger than `MIN_GAP` and than 1 / `GAP_FRACTION` of the disk's
-/// bytes.
+/// A gap in a disk's addresses is omitted if it is larger than both `MIN_GAP` and 1 / `GAP_FRACTION` of the disk's
+/// address range.
 const GAP_FRACTION: u64 = 10;
 const MIN_GAP: u64 = 16 << 20;
-/// The maximum number of bands. The largest gaps are omitted.
+/// The maximum number of bands; if there are more gaps, only the largest ones are omitted.
 const MAX_BANDS: usize = 5;
 /// The minimum number of rows of a band, and the number of rows between two bands.
 const MIN_ROWS: u16 = 10;
@@ -149,7 +149,7 @@ impl Grid {
     }
 }
 
-/// Returns the index of the cell, out of `cells` between two ends, into which a value falls.
+/// Returns the index of the cell into which a value falls if the range is divided into `cells` cells.
 fn cell(value: u64, (from, to): (u64, u64), cells: u16) -> u16 {
     let span = u128::from((to - from).max(1));
     (u128::from(value - from) * u128::from(cells - 1) / span) as u16

@@ -2,8 +2,8 @@
 //!
 //! The disk's side: every request in a trial's log is attributed to the file-system structure that it touches
 //! ([`account`]), with maps made by the file system's own tools ([`map`]). The processor's side: the instructions
-//! counted in a second pass are attributed to the kernel's functions ([`kernel`]). This crate neither runs the guest,
-//! which provides the log, the images and the counts, nor shows anything: that is the report's task.
+//! counted in a second pass are attributed to the kernel's functions ([`kernel`]). This crate does not run the guest,
+//! which provides the log, the images and the counts, and shows nothing itself: showing results is the report's task.
 
 pub mod account;
 pub mod explained;

@@ -11,7 +11,7 @@ use crate::functions::source;
 use crate::kernel::Task;
 use crate::map::Structure;
 
-/// Returns the sentences of a trial, compared with another of the same workload if there is one.
+/// Returns the sentences on a trial; with a baseline, which is a trial of the same workload, they compare the two.
 pub fn sentences(explained: &Explained, baseline: Option<&Explained>) -> Vec<String> {
     let mut sentences = Vec::new();
     for (index, phase) in (0u16..).zip(&explained.phases) {
@@ -53,8 +53,8 @@ impl ExplainedPhase<'_> {
         sums
     }
 
-    /// Returns the subject of a sentence on busy time: the times of several disks are added.
-    fn disks(&self) -> &'static str {
+    /// Returns the subject and verb of a sentence on busy time, in which the times of several disks are added.
+    fn busy_subject(&self) -> &'static str {
         if self.phase.any_busy_ns.is_some() { "the disks together are" } else { "the disk is" }
     }
 }
@@ -71,13 +71,14 @@ fn name(structure: Option<Structure>) -> &'static str {
     structure.map_or("unattributed blocks", Structure::plural)
 }
 
-/// Returns whether a structure's time is mostly that of its seeks, on a disk that has an arm.
+/// Returns true if most of a structure's time belongs to seeks, on a disk that has an arm.
 fn is_mostly_seeks(explained: &Explained, structure: Option<Structure>, sum: &Sum) -> bool {
     let seeks = explained.access == Access::Seek && structure != Some(Structure::Flush);
     seeks && sum.seek_ns.0 * 2 > sum.time_ns.0
 }
 
-/// Names the structure that takes the largest share of the disk's time, and the disk's share of the phase.
+/// Returns the sentence that names the structure with the largest share of the disk's time, and the share of the phase
+/// during which the disk is busy.
 fn disk_sentence(
     current: &ExplainedPhase<'_>,
     baseline: Option<&ExplainedPhase<'_>>,
@@ -136,8 +137,8 @@ fn disk_sentence(
     Some(format!("{}: {busy_part}{disk_part}.", current.phase.name))
 }
 
-/// Compares a phase with the other trial's: how much longer it takes, then the processor's and the disk's share of
-/// the difference, the larger first.
+/// Compares a phase with the same phase of the other trial: how much longer it takes, then the processor's and the
+/// disk's part of the difference, the larger first.
 fn compare_phases(current: &ExplainedPhase<'_>, baseline: &ExplainedPhase<'_>) -> Vec<String> {
     let label = if current.explained.label == baseline.explained.label {
         "the other"
@@ -175,11 +176,11 @@ fn compare_phases(current: &ExplainedPhase<'_>, baseline: &ExplainedPhase<'_>) -
 /// Relative difference below which two times count as equal.
 const EQUAL_TOLERANCE: f64 = 0.01;
 
-/// Minimum share of a difference for which a structure is named, and the maximum number that are.
+/// Minimum share of a difference for which a structure is named, and the maximum number of structures named.
 const MIN_SHARE: f64 = 0.2;
 const MAX_NAMED: usize = 2;
 
-/// Names the structures that keep the disk busy for more or less time than in the baseline.
+/// Returns the sentence that names the structures that keep the disk busy for more or less time than in the baseline.
 fn disk_difference(current: &ExplainedPhase<'_>, baseline: &ExplainedPhase<'_>) -> Option<String> {
     let (sums, baseline_sums) = (current.sums(), baseline.sums());
     let (busy_time, baseline_time) = (busy(&sums), busy(&baseline_sums));
@@ -188,8 +189,11 @@ fn disk_difference(current: &ExplainedPhase<'_>, baseline: &ExplainedPhase<'_>) 
     }
     let phase_name = &current.phase.name;
     let difference = busy_time.0 as f64 - baseline_time.0 as f64;
-    let subject =
-        if baseline.phase.any_busy_ns.is_some() { baseline.disks() } else { current.disks() };
+    let subject = if baseline.phase.any_busy_ns.is_some() {
+        baseline.busy_subject()
+    } else {
+        current.busy_subject()
+    };
     if difference.abs() < EQUAL_TOLERANCE * busy_time.0.max(baseline_time.0) as f64 {
         return Some(format!(
             "{phase_name}: {subject} busy about as long ({busy_time} against {baseline_time})."
@@ -241,7 +245,7 @@ fn count_with_noun(count: u64, noun: &str) -> String {
     if count == 1 { format!("1 {noun}") } else { format!("{count} {noun}s") }
 }
 
-/// Compares a count that the sentence has stated with the other trial's.
+/// Returns text that compares a count, which the sentence has stated, with the other trial's count.
 fn compare_counts(
     (own_label, count): (&str, u64),
     (baseline_label, baseline_count): (&str, u64),
@@ -284,14 +288,14 @@ fn processor_difference(current: &Phase, baseline: &Phase, label: &str) -> Optio
     ))
 }
 
-/// Returns the processor time of a phase's ops, and the kernel function with the most instructions.
+/// Returns the sentence on the processor time of a phase's ops and the kernel function with the most instructions.
 fn processor_sentence(phase: &Phase) -> Option<String> {
     let per_op = phase.instructions_per_op()?;
     let rows = phase.functions.iter().filter(|row| row.task == Task::Ops);
     let (all, largest) =
         rows.fold((0, None), |(all, largest): (u64, Option<&FunctionCounts>), row| {
-            let more = largest.is_none_or(|largest| row.instructions > largest.instructions);
-            let largest = if more && row.layer != "user" { Some(row) } else { largest };
+            let is_larger = largest.is_none_or(|largest| row.instructions > largest.instructions);
+            let largest = if is_larger && row.layer != "user" { Some(row) } else { largest };
             (all + row.instructions, largest)
         });
     let largest = largest.filter(|row| row.instructions > 0)?;

@@ -22,7 +22,8 @@ pub struct StoredExplanation {
 }
 
 impl StoredExplanation {
-    /// Returns whether this explanation replaces the other one: they have the same trial and the same comparison.
+    /// Returns true if this explanation replaces the other one: both are of the same trial, compared with the same
+    /// baseline.
     pub fn replaces(&self, other: &StoredExplanation) -> bool {
         let subject = |explanation: &StoredExplanation| {
             (key(&explanation.explained), explanation.baseline.as_ref().map(key))
@@ -31,7 +32,7 @@ impl StoredExplanation {
     }
 }
 
-/// Returns the trial and its label, which is not part of the identity.
+/// Returns the identity of the trial, and its label, which is not part of the identity.
 fn key(explained: &Explained) -> (String, String) {
     (explained.trial_id.clone(), explained.plan_label.clone())
 }

@@ -1,10 +1,10 @@
 //! Divides the busy time of a disk among its requests.
 //!
 //! A disk is busy while at least one request is unanswered. Each instant of that time is charged to the request that is
-//! answered first among those that have arrived: a disk that serves one request at a time works on it (a request in
-//! service is answered before those that wait). If a disk serves several at once, each is charged with what it adds to
-//! the total. The shares of all requests of a disk therefore add up to its busy time, to the nanosecond; the time that
-//! a request waited for others is not part of its own share.
+//! answered first among those that have arrived. If a disk serves one request at a time, this is the request in
+//! service, which is answered before those that wait. If a disk serves several requests at once, each is charged with
+//! the time that it adds to the total. The shares of all requests of a disk therefore add up to its busy time, to the
+//! nanosecond; the time that a request waited for others is not part of its own share.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -16,13 +16,13 @@ use fsdyno_record::Nanos;
 pub fn own_shares(entries: &[Entry]) -> Vec<Nanos> {
     let mut shares = vec![Nanos(0); entries.len()];
     for disk in 0..=u8::MAX {
-        let mut of_disk: Vec<usize> =
+        let mut disk_order: Vec<usize> =
             (0..entries.len()).filter(|index| entries[*index].disk == disk).collect();
-        if of_disk.is_empty() {
+        if disk_order.is_empty() {
             continue;
         }
-        of_disk.sort_by_key(|index| entries[*index].arrived);
-        disk_shares(entries, &of_disk, &mut shares);
+        disk_order.sort_by_key(|index| entries[*index].arrived);
+        disk_shares(entries, &disk_order, &mut shares);
     }
     shares
 }
@@ -30,7 +30,7 @@ pub fn own_shares(entries: &[Entry]) -> Vec<Nanos> {
 /// Computes the shares for one disk; `order` lists its entries by arrival.
 fn disk_shares(entries: &[Entry], order: &[usize], shares: &mut [Nanos]) {
     let end = |index: usize| entries[index].arrived.0.saturating_add(entries[index].response.0);
-    // The unanswered requests, with the first to be answered on top; ties go to the first to arrive.
+    // The unanswered requests, with the next one to be answered on top; ties go to the earliest arrival.
     let mut unanswered: BinaryHeap<Reverse<(u64, usize, usize)>> = BinaryHeap::new();
     let mut now = 0;
     let mut next = 0;
@@ -57,8 +57,8 @@ fn disk_shares(entries: &[Entry], order: &[usize], shares: &mut [Nanos]) {
     }
 }
 
-/// Returns the time during which a disk had a request to answer, by definition: the length of the union of all
-/// intervals from arrival to answer. It equals the sum of [`own_shares`].
+/// Returns the time during which a disk had a request to answer, computed from its definition: the length of the union
+/// of all intervals from arrival to answer. It equals the sum of the disk's [`own_shares`].
 pub fn busy(entries: &[Entry], disk: u8) -> Nanos {
     union(entries.iter().filter(|entry| entry.disk == disk))
 }
@@ -109,19 +109,19 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn waiting_for_other_requests_is_not_own_time() {
+    fn the_wait_for_other_requests_is_not_part_of_a_requests_share() {
         // The requests arrive in sequence; the second waits for the first.
         assert_eq!(shares_of(&[(0, 10), (2, 18)]), [10, 10]);
         // A request is answered from the cache while another is served.
         assert_eq!(shares_of(&[(0, 100), (50, 1)]), [99, 1]);
         // The drive serves the third before the second.
         assert_eq!(shares_of(&[(0, 10), (1, 29), (2, 18)]), [10, 10, 10]);
-        // There is a gap in between, and a request takes no time.
+        // There are gaps between the requests, and the second request takes no time.
         assert_eq!(shares_of(&[(0, 5), (100, 0), (200, 5)]), [5, 0, 5]);
     }
 
     #[test]
-    fn disks_that_are_busy_at_once_count_once() {
+    fn time_during_which_several_disks_are_busy_counts_once() {
         let entries = [request(0, 10), Entry { disk: 1, ..request(5, 10) }];
         assert_eq!(union(entries.iter()), Nanos(15));
     }

@@ -1,6 +1,6 @@
 //! Compares maps of hand-made images with the contents of each block: data has a pattern, and metadata its magic
 //! numbers.
-#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test ends where something is wrong")]
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests may panic")]
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -11,7 +11,7 @@ use std::process::Command;
 
 use fsdyno_why::{Map, Structure};
 
-/// First bytes of each block of data.
+/// The first bytes of each block of file data.
 const PATTERN: &[u8] = b"data of the test";
 
 /// Creates a folder with a large file, small ones, and a directory of several blocks.
@@ -47,8 +47,8 @@ fn create_sparse_file(path: &Path, size: u64) {
     File::create(path).unwrap().set_len(size).unwrap();
 }
 
-/// Compares a map with what `oracle` returns for each block: `Ok` must match exactly; `Err` lists the structures
-/// possible for a block without a magic number.
+/// Compares a map with the result of `oracle` for each block: the structure in `Ok` must match exactly; `Err` lists the
+/// possible structures of a block without a magic number.
 fn compare(
     image: &Path,
     map: &Map,
@@ -72,7 +72,7 @@ fn compare(
     }
 }
 
-fn ext(kind: &str, options: &[&str], block: usize) {
+fn check_ext_map(kind: &str, options: &[&str], block: usize) {
     let folder = tempfile::tempdir().unwrap();
     let (root, image) = (create_tree(folder.path()), folder.path().join("image"));
     create_sparse_file(&image, 48 << 20);
@@ -128,24 +128,24 @@ fn ext(kind: &str, options: &[&str], block: usize) {
     assert_eq!(bytes(Structure::Bitmap), 2 * groups * block);
     assert_eq!(bytes(Structure::InodeTable), (read_u32(0) * read_u16(88)).next_multiple_of(block));
     assert_eq!(bytes(Structure::Data), (700 * 1024) + 200 * block);
-    // Reached through indirect blocks, or an extent tree of one level in the inode.
+    // The data are reached through indirect blocks, or through an extent tree that fits into the inode.
     assert_eq!(bytes(Structure::Extents) > 0, !options.contains(&"extent"), "{kind}");
     assert_eq!(bytes(Structure::Journal) > 0, kind != "ext2");
 }
 
 #[test]
 fn ext2_is_mapped() {
-    ext("ext2", &["-O", "^dir_index"], 1024);
+    check_ext_map("ext2", &["-O", "^dir_index"], 1024);
 }
 
 #[test]
 fn ext3_is_mapped() {
-    ext("ext3", &["-J", "size=4"], 1024);
+    check_ext_map("ext3", &["-J", "size=4"], 1024);
 }
 
 #[test]
 fn ext4_is_mapped() {
-    ext("ext4", &["-J", "size=4", "-O", "extent"], 4096);
+    check_ext_map("ext4", &["-J", "size=4", "-O", "extent"], 4096);
 }
 
 #[test]
@@ -185,7 +185,7 @@ fn xfs_is_mapped() {
             // A block of a directory's leaf or free index has its magic number at byte 8.
             _ if matches!(&bytes[8..10], [0x3d, 0xf1] | [0x3d, 0xff]) => Ok(Directory),
             [b'I', b'N', ..] => Ok(InodeChunk),
-            // A record of the log and its unused rest; blocks kept for the free list.
+            // Log records, the unused rest of the log, and blocks kept for the free list have no magic number here.
             _ => Err(&[Journal, FreeSpaceTree, Directory]),
         }
     });
@@ -257,7 +257,7 @@ fn btrfs_is_mapped() {
     }
     use Structure::*;
     assert!([RootTree, ExtentTree, ChecksumTree].iter().all(|tree| seen[tree] >= 2), "{seen:?}");
-    // Two copies of a root and more than one leaf.
+    // There are two copies of the root and of more than one leaf.
     assert!(seen[&FsTree] >= 6, "{seen:?}");
     let data: u64 = map
         .ranges()

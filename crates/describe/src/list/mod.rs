@@ -35,10 +35,10 @@ fn threads(kind: &fsdyno_workload::workloads::Kind) -> &'static str {
 }
 
 /// A file system, and the venues that can run it.
-struct Listed {
+struct FilesystemRow {
     name: &'static str,
     about: &'static str,
-    /// Its backing: a block device, memory, a directory.
+    /// What the file system is stored on: a block device, memory, or a directory.
     backing: &'static str,
     lab: CanRun,
     host: CanRun,
@@ -47,8 +47,8 @@ struct Listed {
 }
 
 /// Returns the file systems of the catalog, followed by the models.
-fn listed(host: &Capabilities) -> Vec<Listed> {
-    let kinds = fsdyno_filesystem::catalog::all().iter().map(|kind| Listed {
+fn filesystem_rows(host: &Capabilities) -> Vec<FilesystemRow> {
+    let kinds = fsdyno_filesystem::catalog::all().iter().map(|kind| FilesystemRow {
         name: &kind.name,
         about: &kind.about,
         backing: capabilities::backing(kind),
@@ -56,7 +56,7 @@ fn listed(host: &Capabilities) -> Vec<Listed> {
         host: host.on_host(kind),
         kind: Some(kind),
     });
-    let models = fsdyno_ext2dir::find::ALL.iter().map(|variant| Listed {
+    let models = fsdyno_ext2dir::find::ALL.iter().map(|variant| FilesystemRow {
         name: variant.name,
         about: variant.about,
         backing: "a model in this program",
@@ -70,11 +70,11 @@ fn listed(host: &Capabilities) -> Vec<Listed> {
 /// Lists the file systems with the venues that can run them, followed by the reasons why others cannot.
 pub fn filesystems() -> Listing {
     let host = Capabilities::inspect();
-    let listed = listed(&host);
-    let word = |place: &CanRun| if place.is_possible { "yes" } else { "no" };
-    let rows = listed.iter().map(|row| {
+    let filesystem_rows = filesystem_rows(&host);
+    let yes_or_no = |venue: &CanRun| if venue.is_possible { "yes" } else { "no" };
+    let rows = filesystem_rows.iter().map(|row| {
         let linux = row.kind.map_or("-".to_string(), releases);
-        [row.name, word(&row.lab), word(&row.host), row.backing, &linux, row.about]
+        [row.name, yes_or_no(&row.lab), yes_or_no(&row.host), row.backing, &linux, row.about]
             .map(String::from)
             .to_vec()
     });
@@ -85,18 +85,18 @@ pub fn filesystems() -> Listing {
             "host: made and mounted by this host; --on DIR runs on the file system mounted there"
                 .into(),
         ]),
-        Block::List("", listed.iter().flat_map(Listed::reasons).collect()),
+        Block::List("", filesystem_rows.iter().flat_map(FilesystemRow::reasons).collect()),
     ];
     Listing {
         heads: &["name", "lab", "host", "backing", "linux", "about"],
         rows: rows.collect(),
         notes,
-        value: Some(listed.iter().map(Listed::json).collect()),
+        value: Some(filesystem_rows.iter().map(FilesystemRow::json).collect()),
         ..Listing::default()
     }
 }
 
-impl Listed {
+impl FilesystemRow {
     fn json(&self) -> Value {
         let value = |place: &CanRun| json!({"can": place.is_possible, "why": place.reason, "cure": place.remedy});
         json!({
@@ -109,7 +109,7 @@ impl Listed {
         })
     }
 
-    /// Returns the reasons why it cannot run: one per venue, or one for both.
+    /// Returns the reasons why the file system cannot run: one per venue, or one for both venues.
     fn reasons(&self) -> Vec<String> {
         let places = match self.lab == self.host {
             true => vec![("", &self.lab)],
@@ -123,7 +123,7 @@ impl Listed {
     }
 }
 
-/// Returns the releases of Linux that include it: `2.4.1 to 6.12`.
+/// Returns the releases of Linux that include a file system: `2.4.1 to 6.12`.
 fn releases(kind: &Filesystem) -> String {
     match &kind.until {
         Some(until) => format!("{} to {until}", kind.since),
@@ -230,7 +230,7 @@ pub fn studies() -> Result<Listing, Failure> {
     })
 }
 
-const TIME: &str = "time: of one trial after the other, estimated from earlier trials on this machine, with '~' roughly from those of other workloads; '-' where none of a kind ran here; less with --scale and --jobs (fsdyno study NAME --dry-run)";
+const TIME: &str = "time: with one trial at a time, estimated from earlier trials on this machine; '~': roughly, from trials of other workloads; '-': unknown, because no such trial has run here; less with --scale and --jobs (fsdyno study NAME --dry-run)";
 
 /// Lists the kernels on this host and in Debian's suites, newest first.
 ///
@@ -249,7 +249,7 @@ pub fn available_kernels() -> Result<Listing, Failure> {
     Ok(Listing { heads, rows: rows.collect(), notes, ..Listing::default() })
 }
 
-const DOWNLOAD: &str = "download: the size of the packages that --kernel downloads once; '-' for a kernel that is here. --kernel accepts a series, a release, and a range of series (5.10..7.3, all)";
+const DOWNLOAD: &str = "download: the size of the packages that --kernel downloads once; '-' for a kernel that is on this host. --kernel accepts a series, a release, and a range of series (5.10..7.3, all)";
 
 /// Lists the JSON Schemas.
 pub fn schemas() -> Listing {

@@ -11,10 +11,12 @@ use std::path::Path;
 
 use crate::listing::Listing;
 
+/// The headers used if no result has a name or a note.
 const HEADS: &[&str] = &["result", "began", "workloads", "file systems", "trials"];
 
-/// The columns of the list if any result has a name or a note.
-const NAMED: &[&str] = &["result", "name", "began", "workloads", "file systems", "trials", "note"];
+/// The headers of all columns, used if any result has a name or a note.
+const ALL_HEADS: &[&str] =
+    &["result", "name", "began", "workloads", "file systems", "trials", "note"];
 
 /// Lists the results below a folder, by name.
 ///
@@ -32,7 +34,7 @@ pub fn listing(folder: Option<&Path>) -> Result<Listing, Failure> {
     rows.iter_mut().for_each(|row| row[BEGAN] = to_the_minute(&row[BEGAN]));
     let has_name_or_note = |row: &Vec<String>| [NAME, NOTE].iter().any(|index| row[*index] != NONE);
     let (heads, rows) = match rows.iter().any(has_name_or_note) {
-        true => (NAMED, rows),
+        true => (ALL_HEADS, rows),
         false => (HEADS, rows.into_iter().map(without_name_and_note).collect()),
     };
     Ok(Listing { heads, rows, empty, value: Some(value), ..Listing::default() })
@@ -55,7 +57,7 @@ pub fn about(result: &Path) -> Result<Listing, Failure> {
     })
 }
 
-/// The indices of columns: the name, the beginning, and the note.
+/// Indices into [`ALL_HEADS`]: the name, the beginning, and the note.
 const NAME: usize = 1;
 const BEGAN: usize = 2;
 const NOTE: usize = 6;
@@ -64,10 +66,10 @@ const NOTE: usize = 6;
 const NONE: &str = "-";
 
 fn object(row: &[String]) -> Value {
-    NAMED.iter().zip(row).map(|(head, cell)| (head.to_string(), json!(cell))).collect()
+    ALL_HEADS.iter().zip(row).map(|(head, cell)| (head.to_string(), json!(cell))).collect()
 }
 
-/// Shortens a time of RFC 3339 for a reader: `2026-11-27 16:22`.
+/// Shortens an RFC 3339 time to minutes, for a reader: `2026-11-27 16:22`.
 fn to_the_minute(time: &str) -> String {
     match (time.get(..10), time.get(10..11), time.get(11..16)) {
         (Some(day), Some("T"), Some(minute)) => format!("{day} {minute}"),
@@ -80,7 +82,7 @@ fn without_name_and_note(row: Vec<String>) -> Vec<String> {
     cells.filter(|(index, _)| ![NAME, NOTE].contains(index)).map(|(_, cell)| cell).collect()
 }
 
-/// Returns the cells of a result, in the order of [`NAMED`].
+/// Returns the cells of a result, in the order of [`ALL_HEADS`].
 fn row(result: &Path) -> Vec<String> {
     let (name, note) = match About::read(result) {
         Ok(about) => (about.name, about.note),

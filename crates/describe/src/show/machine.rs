@@ -1,4 +1,4 @@
-//! `fsdyno show machine`: describes a machine, its values with their sources, and its file.
+//! `fsdyno show machine`: describes a machine: its values with their sources, and its file.
 
 use fsdyno_campaign::Failure;
 use fsdyno_machine::Machine;

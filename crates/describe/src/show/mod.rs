@@ -30,7 +30,7 @@ pub use study::study;
 pub use trace::trace;
 pub use workload::workload;
 
-/// Returns the sources of an item's values, and its file.
+/// Returns the sources of an item's values, and the item's file, as text.
 fn origin(prose: Prose, sources: &[Source], option: &str, file: &str) -> String {
     let mut text = String::new();
     for source in sources {
@@ -129,7 +129,7 @@ fn unknown_filesystem(name: &str) -> Failure {
     Failure::invalid_use(format!("unknown file system '{name}'; {hint}"))
 }
 
-/// Returns the meanings of a check's exit codes, if it has any.
+/// Returns the meanings of a check's exit codes as text, which is empty if none are listed.
 fn exit_codes(check: &fsdyno_filesystem::catalog::Check) -> String {
     let mut codes: Vec<_> = check.codes.iter().collect();
     codes.sort_by_key(|(code, _)| code.parse::<i32>().unwrap_or(i32::MAX));
@@ -213,7 +213,7 @@ pub fn disk(name: &str, prose: Prose) -> Shown {
     Ok((text, value))
 }
 
-/// The seed of the rates shown. A different one changes them by about 1 %.
+/// The seed of the displayed rates. Another seed changes them by about 1 %.
 const PROFILE_SEED: u64 = 1;
 
 /// Returns every parameter of the profile, one per line.

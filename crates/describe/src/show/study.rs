@@ -20,7 +20,7 @@ pub fn study(name: &str, prose: Prose) -> Shown {
     Ok((clean(&text(&file, prose)), value(&file)))
 }
 
-/// Replaces control characters that a study file may have, except newlines.
+/// Replaces control characters, which a study file may contain, except newlines.
 fn clean(text: &str) -> String {
     text.split('\n').map(fsdyno_report::sanitize).collect::<Vec<_>>().join("\n")
 }
@@ -90,7 +90,7 @@ fn stored(file: &StudyFile, claim: &Claim) -> Option<String> {
     (!verdicts.is_empty()).then(|| format!("stored: {}", verdicts.join("; ")))
 }
 
-/// Returns the command of a study run.
+/// Returns the `fsdyno run` command of a study run.
 fn command(run: &Run, conditions: &Conditions) -> String {
     let arguments = conditions.arguments().into_iter().map(|word| quote(&word.text));
     let mut command = format!("fsdyno run {}", run.workload);
@@ -135,14 +135,14 @@ fn test(claim: &Claim) -> String {
         Test::Untestable(reason) => return format!("not testable here: {reason}"),
         Test::Check(check) => check,
     };
-    let all = |cells: &[Cell]| cells.iter().map(name).collect::<Vec<_>>().join(", ");
+    let names = |cells: &[Cell]| cells.iter().map(name).collect::<Vec<_>>().join(", ");
     let check = match check {
         Check::Ratio { numerator, denominator, bound } => {
             format!("{} over {} is {bound}", name(numerator), name(denominator))
         }
-        Check::Order(cells) => format!("in ascending order: {}", all(cells)),
+        Check::Order(cells) => format!("in ascending order: {}", names(cells)),
         Check::Within { cells, at_most } => {
-            format!("the largest over the smallest is at most {at_most}: {}", all(cells))
+            format!("the largest over the smallest is at most {at_most}: {}", names(cells))
         }
         Check::Value { cell, bound } => format!("{} is {bound} {}", name(cell), cell.unit.name),
         Check::Exponent { cell, bound } => format!("the exponent of {} is {bound}", name(cell)),

@@ -8,12 +8,13 @@ use serde_json::{Value, json};
 
 use super::Shown;
 
-/// The legend of the provenance marks in the texts of workloads.
+/// The legend of the marks that state the source of each fact in the texts of workloads.
 const MARKS: &str = "\n\
 [SRC] read in the original's source or documentation; [RUN] observed by running it; [PUB]\n\
 published elsewhere; [DER] derived or inferred; [MEM] from memory, unconfirmed; [OWN] our choice\n";
 
-/// Describes a workload, in brief, or with its definition, the accepted values, the sources of each, and exact counts.
+/// Describes a workload, in brief or, with `sources`, with its definition, the accepted values, the sources of all
+/// facts, and exact counts.
 ///
 /// # Errors
 /// An unknown name.
@@ -90,7 +91,7 @@ fn phases_of(bound: &dyn Workload, prose: Prose) -> (String, Vec<Value>) {
     (text, phases)
 }
 
-/// Formats parameters: one line in columns each, with its explanation below.
+/// Formats parameters: for each one, a line in columns with its explanation below.
 fn parameter_lines(rows: &[Vec<String>], prose: Prose) -> String {
     let heads: Vec<Vec<String>> = rows.iter().filter(|row| row.len() > 1).cloned().collect();
     let mut heads = prose.rows_of(&heads).into_iter();
@@ -101,7 +102,7 @@ fn parameter_lines(rows: &[Vec<String>], prose: Prose) -> String {
     lines.map(|line| line + "\n").collect()
 }
 
-/// Returns the facts that a user needs to run a workload: one line per parameter, and the names of the phases.
+/// Describes in brief what a user needs to run a workload: one line per parameter, and the names of the phases.
 fn brief(kind: &Kind, prose: Prose) -> Result<String, Failure> {
     let mut text = prose.wrapped(&format!("{}: {}", kind.name, kind.about));
     text.push_str(&prose.wrapped(&format!("source: {}", kind.source)));

@@ -1,8 +1,8 @@
-//! Cells of two results, and the matching of cells of one with cells of the other.
+//! Cells of two results, and the matching of the cells of one result with those of the other.
 //!
-//! A cell is a plan under one lab identity, with all its seeds. Its conditions are its plan without
-//! the parts that a comparison may be about: the kernel, the tools' exact commands, the lab, the directory's
-//! path and the disk's parameters, all of which [`super::differences`] lists.
+//! A cell is a plan under one lab identity, with all its seeds. Its conditions are its plan without the parts whose
+//! effect may be the subject of a comparison: the kernel, the tools' exact commands, the lab, the directory's path and
+//! the disk's parameters. [`super::differences`] lists all of these.
 
 use std::collections::BTreeMap;
 
@@ -19,11 +19,12 @@ use crate::number::sanitize;
 /// The trials of one plan in one result.
 #[derive(Clone, Debug)]
 pub struct Cell<'a> {
-    /// `dirops files=1000 on ext4`, with the conditions that distinguish it from other cells of that name.
+    /// The cell's name, `dirops files=1000 on ext4`, with the conditions that distinguish it from other cells of that
+    /// name.
     pub name: String,
     /// The parts of the name.
     pub place: Place,
-    /// All its trials, in the order of the records; never empty.
+    /// All trials of the cell, in the order of the records; never empty.
     pub trials: Vec<&'a Trial>,
     key: Value,
 }
@@ -31,9 +32,9 @@ pub struct Cell<'a> {
 /// The parts of a cell's name.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Place {
-    /// `dirops files=1000`.
+    /// The workload: `dirops files=1000`.
     pub workload: String,
-    /// `ext4, 4 threads`.
+    /// The row: `ext4, 4 threads`.
     pub row: String,
     /// The kind of the file system; the label for an existing directory.
     pub kind: String,
@@ -60,7 +61,7 @@ pub struct Step {
 }
 
 impl std::fmt::Display for Step {
-    /// `6.1.0-56-amd64 -> 6.12.117`.
+    /// Formats the step as `6.1.0-56-amd64 -> 6.12.117`.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "{} -> {}", self.from, self.to)
     }
@@ -111,8 +112,8 @@ impl<'a> Cell<'a> {
     }
 }
 
-/// Matches cells: first by the same plan, then by equal conditions, then by the same label on conditions that are
-/// equal except for the file system's spec. An ambiguous cell is not matched.
+/// Matches cells: first cells with the same plan, then cells with equal conditions, then cells with the same label
+/// whose conditions are equal except for the file system's spec. An ambiguous cell is not matched.
 pub fn match_cells<'a>(base: &'a [Trial], new: &'a [Trial]) -> Matched<'a> {
     let (mut base, mut new) = (cells(base), cells(new));
     set_names(&mut base, &mut new);
@@ -146,8 +147,8 @@ pub fn match_cells<'a>(base: &'a [Trial], new: &'a [Trial]) -> Matched<'a> {
 }
 
 /// Matches the cells of one result that differ only in an axis, each with the cell of the next value. Values are in
-/// the order of the trials, versions in version order. Not matched are a cell without a neighbour, and cells of one
-/// value that also differ in something else.
+/// the order of the trials, versions in version order. A cell without a neighbour is not matched, nor are several
+/// cells with the same value.
 pub fn match_steps<'a>(trials: &'a [Trial], axis: &'static Axis) -> Matched<'a> {
     let along = SteppedAxis::new(axis, trials.iter().map(|trial| &trial.plan));
     let cells = cells(trials);
@@ -270,7 +271,7 @@ pub fn conditions(plan: &Plan) -> Value {
     let mut key = serde_json::to_value(plan).unwrap_or(Value::Null);
     remove(&mut key, "", &["label", "hash"]);
     remove(&mut key, "/venue", &["kernel", "boot"]);
-    // Directories and drives are identified by their paths; an ephemeral device (loop:8G) by its size.
+    // The path identifies only directories and drives; an ephemeral device (loop:8G) is identified by its size.
     remove(&mut key, "/medium", &["path"]);
     remove(&mut key, "/medium/disk", &["spec"]);
     remove(&mut key, "/medium/journal", &["spec"]);
@@ -283,7 +284,7 @@ pub fn conditions(plan: &Plan) -> Value {
     key
 }
 
-/// Conditions without the requested spec of the file system: a label may stand for two specs, an old and a new one.
+/// Conditions without the requested spec of the file system, because a label may stand for an old and a new spec.
 pub fn without_spec(mut conditions: Value) -> Value {
     remove(&mut conditions, "/filesystem", &["kind", "spec"]);
     conditions
@@ -328,7 +329,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cell_matches_one_with_another_kernel_and_lab_but_not_with_another_disk() {
+    fn cells_match_on_different_kernels_and_labs_but_not_on_different_disks() {
         let base = fixture::trials();
         let new = on_kernel(fixture::trials(), "6.12.3");
         let both = match_cells(&base, &new);
@@ -346,7 +347,7 @@ mod tests {
     }
 
     #[test]
-    fn two_kernels_on_both_sides_match_their_own_and_one_against_two_is_ambiguous() {
+    fn two_kernels_on_both_sides_match_and_one_kernel_against_two_is_ambiguous() {
         let two = [fixture::trials(), on_kernel(fixture::trials(), "6.12.3")].concat();
         let both = match_cells(&two, &two);
         assert_eq!(both.pairs.len(), 12);
@@ -377,7 +378,7 @@ mod tests {
     }
 
     #[test]
-    fn different_parameters_keep_cells_apart_and_are_in_their_names() {
+    fn cells_with_different_parameters_do_not_match_and_are_named_after_them() {
         let base = fixture::trials();
         let mut new = fixture::trials();
         for trial in new.iter_mut().filter(|trial| trial.plan.workload.name == "dirops") {

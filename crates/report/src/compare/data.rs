@@ -265,7 +265,7 @@ pub fn rows(compared: &Compared, out: &mut dyn Rows) {
     out.table(&columns(), &compared.rows);
 }
 
-/// The columns, which programs know by name: new ones are appended.
+/// The columns. Other programs refer to them by name, so new columns are only appended.
 fn columns<'r>() -> Vec<Column<'static, &'r Row>> {
     let number = |value: Option<f64>| value.map(|value| value.to_string()).unwrap_or_default();
     let low = |c: &Comparison| c.interval.map(|interval| interval.0);
@@ -302,7 +302,7 @@ fn columns<'r>() -> Vec<Column<'static, &'r Row>> {
     ]
 }
 
-/// A column of explained steps, or empty in other rows.
+/// A column computed from the explanation of a step; empty in rows without an explanation.
 fn explained<'r>(head: &str, cell: fn(&ExplainedStep) -> String) -> Column<'static, &'r Row> {
     Column::words(head, move |row: &&Row| row.explained.as_ref().map(cell).unwrap_or_default())
 }
@@ -311,7 +311,7 @@ fn step<'r>(row: &&'r Row) -> Option<&'r Step> {
     row.step.as_ref()
 }
 
-/// A column computed from the comparison, or empty in rows without one.
+/// A column computed from the comparison; empty in rows without a comparison.
 fn compared<'r>(
     head: &str,
     cell: impl Fn(&Comparison) -> String + 'static,

@@ -1,4 +1,4 @@
-//! Differences between the two sides of a comparison other than the measured values: a line each.
+//! Differences between the two sides of a comparison other than the measured values, one line for each difference.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -30,8 +30,8 @@ const NONE: &str = "none";
 /// The maximum length of a displayed value, in characters.
 const MAX_LENGTH: usize = 100;
 
-/// The differences of all pairs; one shared by several pairs is listed once. For steps along an axis, differences
-/// that follow from its values are omitted, and steps are named instead of cells.
+/// The differences of all pairs; a difference of several pairs is listed once. For steps along an axis, differences
+/// that follow from the axis's values are omitted, and steps are named instead of cells.
 pub fn differences(pairs: &[Pair<'_>]) -> Vec<Difference> {
     let mut found: Vec<Difference> = Vec::new();
     let place = |pair: &Pair<'_>| match &pair.step {
@@ -67,14 +67,14 @@ pub fn differences(pairs: &[Pair<'_>]) -> Vec<Difference> {
     found
 }
 
-/// The prefixes of the names of facts that do not follow from the value of an axis.
+/// Prefixes of fact names. Facts with these names do not follow from the value of an axis.
 const INDEPENDENT: [&str; 7] =
     ["schema of records", "fsdyno", "mount", "tool ", "feature ", "queue ", "sysctl "];
 
 type Facts = BTreeMap<(u8, String), BTreeSet<String>>;
 
-/// All facts that may differ, each with the values that occur in trials of the cell, ordered by the number in
-/// the key. A trial that failed may have no conditions, so empty values are skipped.
+/// All facts that may differ, each with the values that occur in trials of the cell; the number in the key determines
+/// their order. A trial that failed may have no conditions, so empty values are skipped.
 fn facts(cell: &Cell<'_>) -> Facts {
     let mut facts = Facts::new();
     let mut add = |order: u8, what: &str, value: String| {
@@ -88,7 +88,7 @@ fn facts(cell: &Cell<'_>) -> Facts {
         let conditions = &trial.conditions;
         add(0, "schema of records", trial.schema.to_string());
         add(1, "fsdyno", trial.program());
-        // A prefix is enough to distinguish it; the records have the whole identity.
+        // A prefix is enough to distinguish identities; the records have the whole identity.
         let lab = trial.lab_id.iter().flat_map(|id| id.chars()).take(16);
         add(2, "lab identity", lab.collect());
         add(3, "kernel", conditions.kernel.clone());
@@ -96,7 +96,7 @@ fn facts(cell: &Cell<'_>) -> Facts {
             add(4, &what, value);
         }
         add(5, "CPU", conditions.cpu.clone());
-        // Only for a directory: for a loop device or an array it is just a number that changes.
+        // Only for a directory: the device of a loop device or an array is just a number, which changes.
         if trial.plan.medium.directory().is_some() {
             add(6, "device", conditions.device.clone());
         }
@@ -118,14 +118,14 @@ fn facts(cell: &Cell<'_>) -> Facts {
     facts
 }
 
-/// The selected one of several values as sysfs lists them (`mq-deadline` of `[mq-deadline] none`), because their
-/// order differs between kernels; any other value unchanged.
+/// The selected value of a list as in sysfs (`mq-deadline` of `[mq-deadline] none`), because the order of the list
+/// differs between kernels; any other value is returned unchanged.
 fn chosen(value: &str) -> &str {
     let mut words = value.split_whitespace();
     words.find_map(|word| word.strip_prefix('[')?.strip_suffix(']')).unwrap_or(value)
 }
 
-/// The facts of a plan that cells may differ in and still match.
+/// The facts of a plan in which matched cells may differ.
 fn plan_facts(plan: &Plan) -> Vec<(String, String)> {
     let mut facts = vec![("label".to_string(), plan.label.clone())];
     if let Some(filesystem) = &plan.filesystem {
@@ -199,17 +199,17 @@ mod tests {
     use super::*;
     use crate::fixture;
 
-    fn between(base: &[Trial], new: &[Trial]) -> Vec<Difference> {
+    fn differences_between(base: &[Trial], new: &[Trial]) -> Vec<Difference> {
         differences(&match_cells(base, new).pairs)
     }
 
     #[test]
     fn equal_conditions_have_no_line() {
-        assert_eq!(between(&fixture::trials(), &fixture::trials()), []);
+        assert_eq!(differences_between(&fixture::trials(), &fixture::trials()), []);
     }
 
     #[test]
-    fn kernel_tools_disk_and_lab_have_a_line_each_and_say_where() {
+    fn kernel_tools_disk_and_lab_have_a_line_each_with_their_cells() {
         let base = fixture::trials();
         let mut new = fixture::trials();
         for trial in &mut new {
@@ -221,7 +221,7 @@ mod tests {
             }
             trial.plan.medium.modelled_mut().unwrap().disk.spec["rpm"] = 5400.into();
         }
-        let found = between(&base, &new);
+        let found = differences_between(&base, &new);
         let difference = |what: &str| found.iter().find(|d| d.what == what).unwrap().clone();
         assert_eq!(found.len(), 5, "{found:?}");
         assert_eq!(
@@ -240,36 +240,36 @@ mod tests {
     }
 
     #[test]
-    fn a_value_of_one_side_only_differs_and_control_characters_are_removed() {
+    fn a_value_of_only_one_side_is_a_difference_without_control_characters() {
         let base = fixture::trials();
         let mut new = fixture::trials();
         for trial in &mut new {
             trial.conditions.sysctls.insert("vm.x\x1b[2J".into(), "1\n2".into());
         }
-        let found = between(&base, &new);
+        let found = differences_between(&base, &new);
         assert_eq!(found.len(), 1);
         assert_eq!((found[0].base.as_str(), found[0].new.as_str()), (NONE, "1\u{fffd}2"));
         assert!(!found[0].what.contains('\x1b'));
     }
 
     #[test]
-    fn of_a_list_of_schedulers_the_one_in_use_counts_and_not_their_order() {
+    fn only_the_scheduler_in_use_counts_in_a_list_of_schedulers() {
         let base = fixture::trials();
-        let with = |list: &str| {
+        let differences_with = |list: &str| {
             let mut new = fixture::trials();
             for trial in &mut new {
                 trial.conditions.queue.insert("scheduler".into(), list.into());
             }
-            between(&base, &new)
+            differences_between(&base, &new)
         };
         assert_eq!(base[0].conditions.queue["scheduler"], "[mq-deadline] none");
-        assert_eq!(with("none [mq-deadline]"), []);
-        let found = with("[none] mq-deadline");
+        assert_eq!(differences_with("none [mq-deadline]"), []);
+        let found = differences_with("[none] mq-deadline");
         assert_eq!((found[0].base.as_str(), found[0].new.as_str()), ("mq-deadline", "none"));
     }
 
     #[test]
-    fn long_values_are_cut_where_they_differ() {
+    fn long_values_are_truncated_around_the_point_where_they_differ() {
         let long = |end: &str| format!("{}{end}", "x".repeat(300));
         let (base, new) = truncate_pair(long("one"), long("two"));
         assert!(base.ends_with("one") && new.ends_with("two") && base.len() < 120, "{base}");

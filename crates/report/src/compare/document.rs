@@ -5,7 +5,7 @@ use fsdyno_stats::compare::Verdict;
 use super::{Compared, ExplainedStep, Row, Side, words};
 use crate::table::{Block, Column, Document, Fit, Kind, Legend, Table, Tone};
 
-/// The table of all phases, grouped by cell, the summary, and what else differs.
+/// The table of all phases, grouped by cell, the summary, and the other differences.
 pub fn document(compared: &Compared) -> Document {
     let mut out = Document::default();
     if let Some(axis_key) = compared.axis_key {
@@ -17,7 +17,7 @@ pub fn document(compared: &Compared) -> Document {
     out.0.push(Block::Answer(words::summary(compared)));
     let explained: Vec<&Row> = compared.rows.iter().filter(|row| row.explained.is_some()).collect();
     if !explained.is_empty() {
-        out.0.push(Block::Table(steps(&explained)));
+        out.0.push(Block::Table(explained_table(&explained)));
     }
     let same = words::nothing_else(compared);
     let differences = compared.differences.iter().map(words::difference).collect();
@@ -61,8 +61,8 @@ fn table(compared: &Compared) -> Table {
     table
 }
 
-/// The instructions of the explained steps, the largest steps first.
-fn steps(rows: &[&Row]) -> Table {
+/// The table of the explained steps' instructions, the largest steps first.
+fn explained_table(rows: &[&Row]) -> Table {
     let explained = |row: &&Row, cell: fn(&ExplainedStep) -> String| {
         row.explained.as_ref().map_or_else(String::new, cell)
     };

@@ -1,4 +1,4 @@
-//! A comparison as JUnit's XML, which CI systems show: a test case for each cell and phase.
+//! A comparison as JUnit XML, which CI systems display: a test case for each cell and phase.
 //!
 //! A slower phase is a `failure`, a failed trial of NEW an `error`; an undecided or unmatched phase is `skipped`,
 //! because it is not a pass.
@@ -8,7 +8,7 @@ use fsdyno_stats::compare::Verdict;
 use super::{Compared, Row, Side, words};
 use crate::markup::escape;
 
-/// The XML; the time of a case is the new result's, in seconds.
+/// The XML; the time of a test case is the new result's time in seconds.
 pub fn junit(compared: &Compared) -> String {
     let mut cases: Vec<String> = compared.rows.iter().map(case).collect();
     let (mut errors, mut skipped) =
@@ -93,7 +93,7 @@ fn case(row: &Row) -> String {
     )
 }
 
-/// The test case for something that has no row: an unmatched cell or phase, or an unfinished trial.
+/// The test case for an item without a row: an unmatched cell or phase, or an unfinished trial.
 fn unmeasured_case(class: &str, name: &str, tag: &str, message: &str, text: &str) -> String {
     format!(
         "    <testcase classname=\"{}\" name=\"{}\"><{tag} message=\"{}\">{}</{tag}></testcase>\n",

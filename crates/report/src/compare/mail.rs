@@ -10,7 +10,7 @@ use crate::table::{Block, Column, Document, Fit, Kind, MAIL_WIDTH, Table, trunca
 const MAX_CHANGES: usize = 6;
 const MAX_DIFFERENCES: usize = 3;
 
-/// Minimum number of consecutive hexadecimal digits in a hash.
+/// Minimum number of consecutive hexadecimal digits that count as a hash.
 const MIN_HASH: usize = 12;
 
 /// Returns the email.
@@ -55,7 +55,7 @@ fn line(text: &str) -> String {
     truncate(text, MAIL_WIDTH - 4, "..")
 }
 
-/// Tests whether a value contains a hash, which no reader of an email compares.
+/// Returns true if a value contains a hash, which no reader of an email compares.
 fn is_hash(value: &str) -> bool {
     let is_hex = |c: char| c.is_ascii_digit() || ('a'..='f').contains(&c);
     let has_letter = |run: &str| run.contains(|c: char| c.is_ascii_alphabetic());

@@ -1,7 +1,7 @@
 //! Comparison of two results: `fsdyno compare BASE NEW`.
 //!
-//! [`cells`] matches the cells of both, [`rows`] compares the phases of each pair, [`differences`] lists other
-//! differences; the other modules are the output formats.
+//! [`cells`] matches the cells of both results, [`rows`] compares the phases of each pair of cells, and [`differences`]
+//! lists other differences; the other modules are the output formats.
 
 mod cells;
 mod data;
@@ -81,7 +81,7 @@ impl Side {
     }
 }
 
-/// A cell, or a phase of one, that only one side has.
+/// A cell or phase that only one side has.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Unmatched {
     /// The side that has the cell or phase.
@@ -99,7 +99,7 @@ pub struct Unfinished {
     pub cell: String,
     /// The seed of the trial.
     pub seed: u64,
-    /// True if it failed, false if it was skipped.
+    /// True if the trial failed, false if it was skipped.
     pub failed: bool,
     /// The recorded reason.
     pub reason: String,
@@ -189,8 +189,8 @@ pub fn axes_with_steps(trials: &[Trial]) -> Vec<&'static Axis> {
     AXES.iter().filter(has_steps).collect()
 }
 
-/// For every step along an axis, its name ([`Row::group`]) and one trial of each side, with the lowest seed that
-/// succeeded on both.
+/// For every step along an axis, its name ([`Row::group`]) and one trial of each side: those with the lowest seed that
+/// succeeded on both sides.
 pub fn sides_of_steps<'a>(
     trials: &'a [Trial],
     axis: &'static Axis,
@@ -286,8 +286,8 @@ impl Compared {
         self.unfinished.iter().any(|trial| trial.side == Side::New && trial.failed)
     }
 
-    /// The result for a bisection: bad if some phase certainly takes longer by more than the threshold; good only
-    /// if certainly no phase of any cell of the base does.
+    /// The result for a bisection: bad if some phase certainly takes longer by more than the threshold; good only if
+    /// it is certain that no phase of any cell of the base does.
     pub fn bisect(&self) -> Bisect {
         let regressed: Vec<Option<bool>> = self.rows.iter().map(Row::regressed).collect();
         let new_lacks_some = self.unmatched.iter().any(|item| item.side == Side::Base);

@@ -44,7 +44,7 @@ impl Metric {
         ("p99", "99th percentile of the latency of the phase's main op", Metric::P99),
     ];
 
-    /// Its name for `--metric`.
+    /// The name of the metric for `--metric`.
     pub fn name(self) -> &'static str {
         Self::ALL.iter().find(|(_, _, metric)| *metric == self).map_or("", |(name, _, _)| name)
     }
@@ -82,7 +82,7 @@ pub enum Mark {
 pub struct Row {
     /// The cell.
     pub cell: String,
-    /// The parts of its name, if both sides are from one result.
+    /// The parts of the cell's name, if both sides are from one result.
     pub place: Place,
     /// The step along an axis, if both sides are from one result.
     pub step: Option<Step>,
@@ -93,9 +93,9 @@ pub struct Row {
     /// Number of values of the base, and their geometric mean (arithmetic if a value is zero), or `None` if a value
     /// was not measured.
     pub base: (usize, Option<f64>),
-    /// Number and mean of values of the new result.
+    /// Number and mean of the values of the new result, as for the base.
     pub new: (usize, Option<f64>),
-    /// Their comparison, or `None` if a value is zero or unknown.
+    /// The comparison of the two sides, or `None` if a value is zero or unknown.
     pub comparison: Option<Comparison>,
     /// Notes on the row.
     pub marks: Vec<Mark>,
@@ -105,7 +105,7 @@ pub struct Row {
     pub explained: Option<ExplainedStep>,
 }
 
-/// The instructions of one trial of each side, counted by a second run under observation.
+/// The instructions of one trial of each side, counted in a second run of the trial.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ExplainedStep {
     /// The seed of the trials.
@@ -128,17 +128,17 @@ impl Row {
         is_decided && self.comparison.is_some_and(exceeds_threshold)
     }
 
-    /// The verdict; unknown if there is no ratio.
+    /// The verdict; undecided if there is no ratio.
     pub fn verdict(&self) -> Verdict {
         self.comparison.map_or(Verdict::Undecided, |comparison| comparison.verdict)
     }
 
-    /// Returns true if it takes longer by more than the threshold, or `None` if that is undecided.
+    /// Returns true if the new side takes longer by more than the threshold, or `None` if that is undecided.
     pub fn regressed(&self) -> Option<bool> {
         self.comparison?.regressed()
     }
 
-    /// The flags of its trials.
+    /// The flags of the row's trials.
     pub fn flags(&self) -> impl Iterator<Item = Flag> + '_ {
         self.marks.iter().filter_map(|mark| match mark {
             Mark::Flag(flag) => Some(*flag),
@@ -154,7 +154,7 @@ impl Row {
         }
     }
 
-    /// `dirops on ext4, create`.
+    /// The title of the row: `dirops on ext4, create`.
     pub fn title(&self) -> String {
         match is_named_alike(&self.cell, &self.phase) {
             true => self.group(),
@@ -200,7 +200,7 @@ fn phases<'a>(cell: &Cell<'a>) -> Vec<&'a str> {
     names
 }
 
-/// The trials that ran a phase. If the lab ran a seed twice, only one of the identical trials is included.
+/// The trials that ran a phase. If the lab ran a seed twice, only one of the two identical trials is included.
 fn runs<'a>(cell: &Cell<'a>, phase: &str) -> Vec<Run<'a>> {
     let mut known = BTreeSet::new();
     let run = |trial: &'a Trial| {
@@ -240,7 +240,7 @@ fn row(pair: &Pair<'_>, phase: &str, options: CompareOptions) -> Option<Row> {
     let mut risks: Vec<String> = all.iter().flat_map(|(trial, _)| device::risks(trial)).collect();
     risks.sort();
     risks.dedup();
-    // The mark "by returned" already shows that it is not durable.
+    // The mark "by returned" already shows that the time is not that to durable.
     flags.retain(|flag| *flag != Flag::NotDurable);
     marks.extend(flags.into_iter().map(Mark::Flag));
     Some(Row {

@@ -15,7 +15,7 @@ fn options() -> CompareOptions {
     CompareOptions { metric: Metric::Durable, threshold: 0.03 }
 }
 
-fn between(base: &[Trial], new: &[Trial]) -> Compared {
+fn compare_trials(base: &[Trial], new: &[Trial]) -> Compared {
     compare(base, new, options()).unwrap()
 }
 
@@ -57,13 +57,13 @@ fn mixed() -> Compared {
     failed.outcome = Outcome::Failed;
     failed.reason = Some("fsck.ext4 exited with 4:\nGroup 3: bad block bitmap".into());
     new.push(failed);
-    between(&fixture::trials(), &new)
+    compare_trials(&fixture::trials(), &new)
 }
 
 #[test]
 fn a_result_against_itself_is_the_same_everywhere() {
     let trials = fixture::trials();
-    let compared = between(&trials, &trials);
+    let compared = compare_trials(&trials, &trials);
     assert_eq!((compared.rows.len(), compared.count(Verdict::Same)), (12, 12));
     assert!(compared.rows.iter().all(|row| row.comparison.unwrap().exact));
     assert_eq!(compared.bisect(), Bisect::Good);
@@ -71,8 +71,8 @@ fn a_result_against_itself_is_the_same_everywhere() {
 }
 
 #[test]
-fn a_slowdown_is_found_by_pairs_of_seeds_and_is_bad() {
-    let compared = between(&fixture::trials(), &slowed("ext4", 1120));
+fn a_slowdown_is_found_by_pairs_of_seeds_and_is_bad_in_a_bisection() {
+    let compared = compare_trials(&fixture::trials(), &slowed("ext4", 1120));
     assert_eq!((compared.count(Verdict::Slower), compared.count(Verdict::Same)), (4, 8));
     assert_eq!(compared.bisect(), Bisect::Bad);
     let row = &compared.rows[0];
@@ -80,21 +80,21 @@ fn a_slowdown_is_found_by_pairs_of_seeds_and_is_bad() {
     assert!((row.comparison.unwrap().ratio - 1.1201).abs() < 1e-4, "{row:?}");
     assert!(row.comparison.unwrap().p_in_table > row.comparison.unwrap().p);
     // The other way round, it is not a regression.
-    let reversed = between(&slowed("ext4", 1120), &fixture::trials());
+    let reversed = compare_trials(&slowed("ext4", 1120), &fixture::trials());
     assert_eq!((reversed.count(Verdict::Faster), reversed.bisect()), (4, Bisect::Good));
 }
 
 #[test]
-fn below_the_threshold_it_is_the_same_and_a_smaller_threshold_finds_it() {
+fn a_difference_below_the_threshold_is_the_same_and_a_smaller_threshold_finds_it() {
     let (base, new) = (fixture::trials(), slowed("ext4", 1010));
-    assert_eq!(between(&base, &new).count(Verdict::Same), 12);
+    assert_eq!(compare_trials(&base, &new).count(Verdict::Same), 12);
     let sharp = compare(&base, &new, CompareOptions { threshold: 0.002, ..options() }).unwrap();
     assert_eq!(sharp.count(Verdict::Slower), 4);
 }
 
 #[test]
-fn a_host_is_compared_by_welch_and_by_returned_where_nothing_is_durable() {
-    let compared = between(&fixture::on_a_host(), &fixture::on_a_host());
+fn hosts_are_compared_by_welch_and_by_returned_if_durable_is_unknown() {
+    let compared = compare_trials(&fixture::on_a_host(), &fixture::on_a_host());
     for row in &compared.rows {
         assert_eq!(row.measure, Measure::Returned);
         assert!(row.marks.contains(&Mark::ByReturned), "{row:?}");
@@ -105,7 +105,7 @@ fn a_host_is_compared_by_welch_and_by_returned_where_nothing_is_durable() {
 
 #[test]
 fn one_trial_has_no_verdict_and_a_bisection_skips_it() {
-    let compared = between(&fixture::single(), &slowed("ext4", 3000)[..1]);
+    let compared = compare_trials(&fixture::single(), &slowed("ext4", 3000)[..1]);
     assert_eq!((compared.rows.len(), compared.count(Verdict::Undecided)), (2, 2));
     assert!(compared.rows[0].marks.contains(&Mark::Single), "{:?}", compared.rows[0]);
     assert_eq!(compared.bisect(), Bisect::Undecided);
@@ -116,37 +116,37 @@ fn one_trial_has_no_verdict_and_a_bisection_skips_it() {
 fn a_time_of_zero_has_no_ratio_and_no_verdict() {
     let mut new = fixture::trials();
     new[0].measured.phases[0].durable_ns = Some(Nanos(0));
-    let compared = between(&fixture::trials(), &new);
+    let compared = compare_trials(&fixture::trials(), &new);
     assert_eq!(compared.rows[0].verdict(), Verdict::Undecided);
     assert_eq!(compared.rows[0].marks[0], Mark::NoRatio);
     assert_eq!((compared.count(Verdict::Same), compared.bisect()), (11, Bisect::Undecided));
 }
 
 #[test]
-fn unmatched_seeds_are_left_out_and_reported() {
+fn unmatched_seeds_are_excluded_and_reported() {
     let mut new = fixture::trials();
     new.retain(|trial| trial.seed != 2);
-    let row = &between(&fixture::trials(), &new).rows[0];
+    let row = &compare_trials(&fixture::trials(), &new).rows[0];
     assert_eq!((row.base.0, row.new.0), (2, 2));
     assert!(row.marks.contains(&Mark::Excluded(1)));
     new.iter_mut().for_each(|trial| trial.seed += 10);
-    let row = &between(&fixture::trials(), &new).rows[0];
+    let row = &compare_trials(&fixture::trials(), &new).rows[0];
     assert_eq!((row.base.0, row.new.0), (3, 2));
     assert!(row.marks.contains(&Mark::Unpaired));
 }
 
 #[test]
-fn a_failed_trial_of_the_new_result_is_an_error_even_where_all_of_a_cell_failed() {
+fn a_failed_trial_of_the_new_result_is_an_error_even_if_all_trials_of_a_cell_failed() {
     let mut new = fixture::trials();
     for trial in new.iter_mut().filter(|trial| trial.plan.label == "ext4") {
         trial.outcome = Outcome::Failed;
         trial.measured = Default::default();
     }
-    let compared = between(&fixture::trials(), &new);
+    let compared = compare_trials(&fixture::trials(), &new);
     assert!(compared.new_failed() && !compared.slower());
     assert_eq!((compared.rows.len(), compared.unfinished.len()), (8, 6));
     assert_eq!(compared.bisect(), Bisect::Undecided);
-    let reversed = between(&new, &fixture::trials());
+    let reversed = compare_trials(&new, &fixture::trials());
     assert!(!reversed.new_failed() && reversed.unfinished.len() == 6);
 }
 
@@ -154,17 +154,17 @@ fn a_failed_trial_of_the_new_result_is_an_error_even_where_all_of_a_cell_failed(
 fn a_bisection_cannot_be_good_without_every_cell_of_the_base() {
     let mut new = fixture::trials();
     new.retain(|trial| trial.plan.label != "far");
-    let compared = between(&fixture::trials(), &new);
+    let compared = compare_trials(&fixture::trials(), &new);
     assert_eq!((compared.count(Verdict::Same), compared.unmatched.len()), (8, 2));
     assert_eq!(compared.bisect(), Bisect::Undecided);
-    assert_eq!(between(&new, &fixture::trials()).bisect(), Bisect::Good);
+    assert_eq!(compare_trials(&new, &fixture::trials()).bisect(), Bisect::Good);
 }
 
 #[test]
-fn records_of_another_schema_are_named() {
+fn records_with_different_schemas_are_a_difference() {
     let mut new = fixture::trials();
     new.iter_mut().filter(|trial| trial.seed == 1).for_each(|trial| trial.schema = 0);
-    let compared = between(&fixture::trials(), &new);
+    let compared = compare_trials(&fixture::trials(), &new);
     let lines: Vec<String> = compared.differences.iter().map(words::difference).collect();
     assert_eq!(lines, ["schema of records: 2 -> 0 | 2"]);
 }
@@ -181,7 +181,7 @@ fn an_unmeasured_value_is_not_zero() {
 }
 
 #[test]
-fn nothing_in_common_lists_what_each_side_has() {
+fn the_error_for_nothing_in_common_lists_the_cells_of_each_side() {
     let mut new = fixture::trials();
     new.iter_mut().for_each(|trial| fixture::set_disk(trial, "instant"));
     let error = compare(&fixture::trials(), &new, options()).unwrap_err().to_string();
@@ -193,7 +193,7 @@ fn nothing_in_common_lists_what_each_side_has() {
 }
 
 #[test]
-fn every_metric_measures_something_else() {
+fn every_metric_measures_a_different_quantity() {
     let (base, mut new) = (fixture::trials(), fixture::trials());
     for trial in &mut new {
         for phase in &mut trial.measured.phases {
@@ -223,7 +223,7 @@ fn a_phase_that_ended_by_time_is_measured_per_operation() {
         }
         trials
     };
-    let compared = between(&timed(1), &timed(2));
+    let compared = compare_trials(&timed(1), &timed(2));
     assert_eq!(compared.count(Verdict::Faster), 12);
     assert!(compared.rows[0].marks.contains(&Mark::TimePerOperation));
     assert!((compared.rows[0].comparison.unwrap().ratio - 0.5).abs() < 1e-9);
@@ -305,7 +305,7 @@ fn hostile_names_are_escaped_for_terminal_and_markup() {
     trials.retain(|trial| trial.plan.filesystem.as_ref().unwrap().kind != "ext4");
     let mut new = trials.clone();
     new.iter_mut().for_each(|trial| trial.conditions.kernel = "<i>\x07".into());
-    let compared = between(&trials, &new);
+    let compared = compare_trials(&trials, &new);
     for (name, _, format) in Format::ALL {
         let text = print(&compared, *format, Style::default());
         assert!(text.chars().all(|c| c == '\n' || !c.is_control()), "{name}: {text}");
@@ -319,7 +319,7 @@ fn hostile_names_are_escaped_for_terminal_and_markup() {
 }
 
 #[test]
-fn a_narrow_terminal_loses_p_before_anything_else_and_wraps_the_rest() {
+fn a_narrow_terminal_omits_p_first_and_wraps_the_rest() {
     let text = print(&mixed(), Format::Text, Style { width: 58, ..Style::default() });
     assert!(text.lines().all(|line| line.chars().count() <= 58), "{text}");
     assert!(text.contains("slower") && !text.lines().nth(1).unwrap().contains(" p "), "{text}");
@@ -333,7 +333,7 @@ fn a_narrow_terminal_loses_p_before_anything_else_and_wraps_the_rest() {
 }
 
 #[test]
-fn steps_of_one_result_are_along_any_axis_and_the_rest_has_no_neighbour() {
+fn steps_within_a_result_may_be_along_any_axis_and_other_cells_have_no_neighbour() {
     let steps_by =
         |trials: &[Trial], key: &str| compare_by(trials, Axis::of(key).unwrap(), options());
     let trials = fixture::trials();
@@ -367,7 +367,7 @@ fn steps_of_one_result_are_along_any_axis_and_the_rest_has_no_neighbour() {
 }
 
 #[test]
-fn a_failed_trial_in_the_middle_is_listed_once_and_one_of_the_first_value_is_of_the_base() {
+fn a_failed_trial_in_the_middle_is_listed_once_and_one_at_the_first_value_belongs_to_the_base() {
     let kernel = Axis::of("kernel").unwrap();
     let mut trials = crate::timeline::tests::on_kernels();
     let on = |trial: &Trial, kernel: &str| trial.plan.lab().unwrap().kernel.to_string() == kernel;
@@ -384,7 +384,7 @@ fn a_failed_trial_in_the_middle_is_listed_once_and_one_of_the_first_value_is_of_
 }
 
 #[test]
-fn explained_steps_are_a_table_next_to_one_with_more_columns() {
+fn explained_steps_are_a_separate_table() {
     let mut compared = mixed();
     let row = compared.rows.iter_mut().find(|row| row.is_step()).unwrap();
     row.explained = Some(ExplainedStep { seed: 1, base: 100.0, new: 130.0, source: None });

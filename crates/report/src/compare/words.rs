@@ -44,7 +44,7 @@ pub fn effect(row: &Row) -> String {
     row.comparison.map_or("-".into(), |comparison| change(comparison.ratio))
 }
 
-/// `+1.0 % to +2.0 %`, or `-`.
+/// The interval of the effect: `+1.0 % to +2.0 %`, or `-`.
 pub fn interval(row: &Row) -> String {
     let interval = row.comparison.and_then(|comparison| comparison.interval);
     interval.map_or("-".into(), |(low, high)| format!("{} to {}", change(low), change(high)))
@@ -59,7 +59,7 @@ pub fn p(row: &Row) -> String {
     }
 }
 
-/// `5`, or `5/4` if the sides have unequal numbers.
+/// The number of trials: `5`, or `5/4` if the sides have unequal numbers.
 pub fn n(row: &Row) -> String {
     let (base, new) = (row.base.0, row.new.0);
     if base == new { base.to_string() } else { format!("{base}/{new}") }
@@ -180,7 +180,7 @@ pub fn legend(compared: &Compared) -> Vec<(String, String)> {
     lines
 }
 
-/// The meaning of the values.
+/// The meaning of the values of a metric.
 pub fn measure(metric: Metric) -> &'static str {
     match metric {
         Metric::Durable => "time until the data had also left the drive's cache, geometric mean",
@@ -190,7 +190,7 @@ pub fn measure(metric: Metric) -> &'static str {
     }
 }
 
-/// `1 slower, 2 faster, 4 same, 1 undecided, of 8.`, and the largest slowdown.
+/// The numbers of verdicts, and the largest slowdown: `1 slower, 2 faster, 4 same, 1 undecided, of 8.`
 pub fn summary(compared: &Compared) -> String {
     let mut parts = Vec::new();
     for (verdict, word) in [
@@ -231,7 +231,7 @@ pub fn summary(compared: &Compared) -> String {
     sentence
 }
 
-/// `kernel: 6.1 -> 6.12 (in ext4)`.
+/// A difference as text: `kernel: 6.1 -> 6.12 (in ext4)`.
 pub fn difference(difference: &Difference) -> String {
     let Difference { what, base, new, cells } = difference;
     let place = match cells.as_slice() {
@@ -241,8 +241,8 @@ pub fn difference(difference: &Difference) -> String {
     format!("{what}: {base} -> {new}{place}")
 }
 
-/// `only in BASE: dirops on xfs`, or, for steps within one result, `without a neighbour: dirops on xfs,
-/// 6.1.0-56-amd64`.
+/// The text for an unmatched cell or phase: `only in BASE: dirops on xfs`, or, for steps within one result, `without a
+/// neighbour: dirops on xfs, 6.1.0-56-amd64`.
 pub fn unmatched_item(compared: &Compared, item: &Unmatched) -> String {
     match compared.axis_key {
         Some(_) => format!("without a neighbour: {}", item.name),
@@ -255,7 +255,7 @@ pub fn unmatched(compared: &Compared) -> Vec<String> {
     compared.unmatched.iter().map(|item| unmatched_item(compared, item)).collect()
 }
 
-/// `Steps by kernel: base is the value before the arrow, new the one after it.`
+/// The introduction to steps: `2 steps by kernel: base is the value before the arrow, new the one after it.`
 pub fn steps(axis: &str, compared: &Compared) -> String {
     let mut steps: Vec<String> = Vec::new();
     for step in compared.rows.iter().filter_map(|row| row.step.as_ref()) {
@@ -273,19 +273,19 @@ pub fn steps(axis: &str, compared: &Compared) -> String {
 pub const COUNTED: &str =
     "instructions per op of the threads that make the calls, counted in one trial of each side";
 
-/// `+280 of them in btrfs_foo`, or `no single function accounts for it`.
+/// The function with most of the difference: `+280 of them in btrfs_foo`, or `no single function accounts for it`.
 pub fn source(step: &ExplainedStep) -> String {
     let source = step.source.as_ref();
     source
         .map_or("no single function accounts for it".into(), |source| sanitize(&source.to_string()))
 }
 
-/// `instructions per op 100 -> 130, +30 of them in btrfs_foo`.
+/// The explanation of a step: `instructions per op 100 -> 130, +30 of them in btrfs_foo`.
 pub fn explained(step: &ExplainedStep) -> String {
     format!("instructions per op {:.0} -> {:.0}, {}", step.base, step.new, source(step))
 }
 
-/// The sentence that is shown if no other differences are listed.
+/// The sentence that replaces the list if there are no other differences.
 pub fn nothing_else(compared: &Compared) -> &'static str {
     match compared.axis_key {
         Some(_) => "Nothing else differs: tools, features and settings are the same.",

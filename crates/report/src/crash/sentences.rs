@@ -13,12 +13,12 @@ use crate::number;
 /// The confidence of all limits.
 const LEVEL: f64 = 0.95;
 
-/// Shares of cuts. The first one below half of the current limit is the next goal: the sentence names the number of
-/// cuts that would demonstrate it if none of them had a loss.
+/// Candidate limits of the share of cuts with a loss. The first that is below half of the current limit is the next
+/// goal: the sentence names the number of cuts without a loss that would demonstrate it.
 const SHARES: [f64; 3] = [0.05, 0.01, 0.001];
 
-/// Losses of acknowledged work by file system, with the limits of their share; cuts whose result could not be
-/// examined, or only after a repair; rows that could not run.
+/// Sentences on losses of acknowledged work by file system, with the limits of the share of cuts that cause them; on
+/// cuts whose result could not be examined, or only after a repair; and on rows that could not run.
 pub fn sentences(rows: &[Row]) -> Vec<String> {
     let mut lines = without_loss(rows);
     lines.extend(rows.iter().filter_map(risk_sentence));
@@ -69,12 +69,12 @@ pub fn violations_of(row: &Row) -> usize {
     row.count(|outcome| outcome.findings.violations() > 0 || outcome.recovery.lost.is_some())
 }
 
-/// `400 cuts`.
+/// The number of cuts as text: `400 cuts`.
 fn counted_cuts(row: &Row) -> String {
     number::counted(row.outcomes.len(), "cut")
 }
 
-/// Sentences on rows that lost nothing, by number of cuts: cuts of different file systems are not added up.
+/// Sentences on rows that lost nothing, one for each number of cuts: cuts of different file systems are not added up.
 fn without_loss(rows: &[Row]) -> Vec<String> {
     let mut by_cuts: BTreeMap<usize, Vec<String>> = BTreeMap::new();
     for row in rows.iter().filter(|row| lost_nothing(row) && risks(row).is_empty()) {
@@ -108,7 +108,7 @@ fn lost_nothing(row: &Row) -> bool {
     !row.may_lose_data() && !row.outcomes.is_empty()
 }
 
-/// A sentence on a row whose options give up durability, regardless of what the cuts found.
+/// A sentence on a row whose options give up durability, regardless of the results of the cuts.
 fn risk_sentence(row: &Row) -> Option<String> {
     let risks = risks(row);
     let protected =
@@ -126,7 +126,7 @@ fn risk_sentence(row: &Row) -> Option<String> {
     (!risks.is_empty()).then(|| format!("{} ({}){note}.", name_with_disk(row), risks.join("; ")))
 }
 
-/// Returns true if a power cut loses nothing of what the modelled drive has acknowledged.
+/// Returns true if a power cut loses nothing that the modelled drive has acknowledged.
 fn has_protected_cache(disk: &DiskPlan) -> bool {
     disk.spec
         .pointer("/model/power_loss_protection")
@@ -253,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn few_cuts_without_a_loss_have_wide_limits_and_file_systems_are_not_added_up() {
+    fn few_cuts_without_a_loss_have_wide_limits_and_cuts_of_file_systems_are_not_added_up() {
         let text = sentences(&[cut("ext4", 0, 10), cut("off", 0, 10), cut("xfs", 0, 400)]);
         assert_eq!(
             text[0],
@@ -318,7 +318,7 @@ mod tests {
     }
 
     #[test]
-    fn findings_are_sentences_and_without_cuts_nothing_is_claimed() {
+    fn losses_repairs_and_torn_writes_are_stated_and_without_cuts_nothing_is_claimed() {
         let mut rows = crash_fixture::crashed();
         let text = sentences(&rows).join(" ");
         let disk = "off on a disk that drops flushes: ";

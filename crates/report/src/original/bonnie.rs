@@ -150,8 +150,8 @@ fn count(phase: &Phase, kind: OpKind) -> u64 {
 
 /// The time that the original would have measured.
 fn time(phase: &Phase) -> Nanos {
-    let made = phase.ops.get(&OpKind::Mkdir).map_or(Nanos(0), |mkdir| mkdir.total_ns);
-    phase.returned_ns - made
+    let mkdir_time = phase.ops.get(&OpKind::Mkdir).map_or(Nanos(0), |mkdir| mkdir.total_ns);
+    phase.returned_ns - mkdir_time
 }
 
 fn per_second(count: u64, phase: &Phase) -> f64 {
@@ -270,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_has_fifty_fields_each_where_the_format_has_it() {
+    fn a_line_has_the_fifty_fields_of_the_format() {
         let text = form(&trial(&[BIG, SMALL].concat(), &[]));
         // 300 MiB in 10 s are 30,720 KiB/s; 8,192 seeks in 50 s 163.8/s; 16,384 files in 2 s 8,192/s.
         assert_eq!(
@@ -307,7 +307,7 @@ mod tests {
     }
 
     #[test]
-    fn another_chunk_size_is_written() {
+    fn a_chunk_size_other_than_the_default_is_written() {
         let mut trial = trial(&BIG, &[]);
         let writes = trial.measured.phases[1].ops.get_mut(&OpKind::Write).unwrap();
         writes.count = 19_200;
@@ -331,7 +331,7 @@ mod tests {
     }
 
     #[test]
-    fn bonnie_of_1996_has_its_table() {
+    fn the_bonnie_of_1996_has_a_table() {
         let text = form(&trial(&BIG, &[("program", "bonnie")]));
         let lines: Vec<&str> = text.lines().collect();
         assert_eq!(lines.len(), 4);
@@ -348,7 +348,7 @@ mod tests {
         );
     }
 
-    /// Runs a program of bonnie++ with this input; returns none and prints a reason if it is not installed.
+    /// Runs a program of bonnie++ with this input; returns `None` and prints a reason if it is not installed.
     fn original(program: &str, args: &[&str], input: &str) -> Option<String> {
         let mut command = Command::new(program);
         command.args(args).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -367,7 +367,7 @@ mod tests {
     }
 
     #[test]
-    fn the_original_reader_takes_the_line_and_shows_its_numbers() {
+    fn the_original_reader_accepts_the_line_and_shows_its_numbers() {
         let text = form(&trial(&[BIG, SMALL].concat(), &[]));
         let Some(page) = original("/usr/bin/bon_csv2html", &[], &text) else { return };
         let cells: Vec<&str> =
@@ -384,7 +384,7 @@ mod tests {
     }
 
     #[test]
-    fn our_line_has_the_same_empty_fields_as_the_originals() {
+    fn our_line_has_the_same_empty_fields_as_the_original_line() {
         // The options of the original, and the phases and parameters of our trial.
         type Case<'a> = (&'a [&'a str], Vec<Row<'a>>, &'a [(&'a str, &'a str)]);
         let fast = [vec![BIG[1], BIG[2], BIG[4], BIG[5]], SMALL.to_vec()].concat();

@@ -154,7 +154,7 @@ mod tests {
     const DIRECTORIES: &[Count] = &[("directories", 307)];
 
     /// Sets parameters of the workload.
-    fn with(mut trial: Trial, params: &[(&str, &str)]) -> Trial {
+    fn with_params(mut trial: Trial, params: &[(&str, &str)]) -> Trial {
         let params = params.iter().map(|(key, value)| ((*key).to_string(), (*value).to_string()));
         trial.plan.workload.params = params.collect();
         trial
@@ -169,7 +169,10 @@ mod tests {
             ("directory-remove", 250, DIRECTORIES),
         ]);
         assert_eq!(
-            form(&with(trial, &[("set", "medium-shallow"), ("levels", "auto"), ("dirs", "auto")])),
+            form(&with_params(
+                trial,
+                &[("set", "medium-shallow"), ("levels", "auto"), ("dirs", "auto")]
+            )),
             "# ext4, seed 1, in the form of fdtree-1.0.2; measured values in brackets\n\
              fdtree-1.0.2: starting at ./LEVEL0.fsdyno.1/\n\
              \tcreating/deleting 2 directory levels with 17 directories at each level\n\
@@ -202,13 +205,14 @@ mod tests {
     fn levels_that_do_not_match_the_directories_are_not_printed() {
         let printed = |levels| {
             let trial = trial(&[("directory-create", 0, DIRECTORIES)]);
-            form(&with(trial, &[("levels", levels), ("dirs", "17")])).contains("directory levels")
+            form(&with_params(trial, &[("levels", levels), ("dirs", "17")]))
+                .contains("directory levels")
         };
         assert!(printed("2") && !printed("3") && !printed("64"));
     }
 
     #[test]
-    fn the_row_of_the_table_prints_it() {
+    fn the_list_of_formats_includes_fdtree() {
         let trials = [trial(&[("directory-create", 1000, DIRECTORIES)])];
         let text = super::super::original(&trials).unwrap();
         assert!(text.contains("Directory creates per second =  307 [307.000]"), "{text}");

@@ -74,7 +74,8 @@ fn tasks_and_files(trial: &Trial) -> (u64, u64) {
     }
 }
 
-/// Returns the number of files of a phase in which each takes one call of the most frequent kind, besides its close.
+/// Returns the number of files of a phase, in which each file takes one call of the most frequent kind, not counting
+/// its close.
 fn items(phase: &Phase) -> u64 {
     let calls = phase.ops.iter().filter(|(kind, _)| **kind != OpKind::Close);
     calls.map(|(_, stats)| stats.count).max().unwrap_or(0)
@@ -129,10 +130,10 @@ mod tests {
         trial
     }
 
-    /// The layout is that of a run of mdtest 4.1.0+dev: -F -C -T -r -n 500 -i 2. The line of its tasks, which mdtest
-    /// prints earlier, comes first, so several tables differ.
+    /// The layout is that of a run of mdtest 4.1.0+dev: -F -C -T -r -n 500 -i 2. mdtest prints the line about its tasks
+    /// earlier; here it precedes each table, because the numbers of tasks can differ.
     #[test]
-    fn the_table_has_the_layout_of_mdtests() {
+    fn the_table_has_the_layout_of_mdtests_table() {
         let trials = [trial("create", 100_000_000), trial("create", 50_000_000)];
         let all = summaries(&trials);
         let lines: Vec<&str> = all[0].lines().collect();

@@ -1,6 +1,6 @@
 //! Trials in the report format of the program that the workload reproduces.
 //!
-//! One module for each program; its entry here makes `--format original` print it.
+//! One module for each program; its entry in [`FORMS`] makes `--format original` print it.
 
 mod bonnie;
 mod fdtree;

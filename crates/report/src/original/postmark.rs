@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn a_run_of_less_than_a_second_reads_as_the_real_program_printed_it() {
+    fn a_run_of_less_than_a_second_is_printed_as_by_the_original_program() {
         // Printed by Debian's postmark with its default configuration.
         let printed = "Time:\n\
             \t1 seconds total\n\
@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn rates_are_divided_by_whole_seconds_and_cut_off() {
+    fn counts_are_divided_by_whole_seconds_and_rates_truncated() {
         let text = form(&trial("verbose", 2600, 3500, 900));
         for line in [
             "\t7 seconds total\n",

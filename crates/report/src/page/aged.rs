@@ -43,7 +43,7 @@ pub fn figure(section: &Section<'_>, appearances: &Appearances) -> Option<Figure
     Some(Figure { slug: "age", title: "Fresh against aged".into(), note, chart, table })
 }
 
-/// `, 1.30x`.
+/// The ratio as text: `, 1.30x`.
 fn ratio(comparison: &Comparison) -> String {
     let mark = match comparison.verdict {
         Verdict::Undecided => "~ ",

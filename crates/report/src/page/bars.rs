@@ -27,7 +27,7 @@ const MAX_CHARS: usize = 32;
 pub struct Bars {
     /// One-line title.
     pub title: String,
-    /// The unit of its axis.
+    /// The unit of the axis.
     pub unit: Unit,
     /// The bars, from top to bottom.
     pub bars: Vec<Bar>,
@@ -91,7 +91,7 @@ impl Bar {
     }
 }
 
-/// The class of a box in the key that represents the colour of each row: that of the first row.
+/// The class of the box in the key that represents the colours of all rows. It has the colour of the first row.
 pub fn key_colour(rows: &[Row<'_>], appearances: &Appearances) -> String {
     rows.first().map_or("ink".into(), |row| format!("f{}", appearances.get(row).colour))
 }
@@ -99,8 +99,8 @@ pub fn key_colour(rows: &[Row<'_>], appearances: &Appearances) -> String {
 /// Draws the first [`MAX_BARS`] bars.
 pub fn draw(contents: &Bars) -> Chart {
     let bars = &contents.bars[..contents.bars.len().min(MAX_BARS)];
-    let described = bars.iter().map(|bar| format!("{}: {}", bar.name, bar.value));
-    let mut chart = Chart::new(&contents.title, described.collect::<Vec<_>>().join("; ") + ".");
+    let descriptions = bars.iter().map(|bar| format!("{}: {}", bar.name, bar.value));
+    let mut chart = Chart::new(&contents.title, descriptions.collect::<Vec<_>>().join("; ") + ".");
     chart.key(&contents.key[..if contents.key.len() > 1 { contents.key.len() } else { 0 }]);
     if contents.key.len() < 2 {
         chart.grow(-6.0);
@@ -210,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn zeros_and_no_numbers_are_drawn_as_nothing() {
+    fn zeros_and_nan_are_not_drawn() {
         let svg = chart(vec![bar("a", &[0.0]), bar("b", &[f64::NAN])]);
         assert!(!svg.contains("NaN") && !svg.contains("inf"), "{svg}");
     }

@@ -1,6 +1,7 @@
 //! The size budget of the page, which keeps it fast to open for any number of trials.
 //!
-//! The sections of the page share the bytes for figures evenly; bytes that one does not use pass to the next.
+//! The sections of the page share the bytes for figures evenly; bytes that a section does not use pass to the next
+//! section.
 //! Everything that does not fit is counted and reported.
 
 use crate::number;
@@ -9,9 +10,9 @@ use crate::table::Table;
 /// Bytes for the figures of all parts together.
 const FIGURES: usize = 960_000;
 
-/// Bytes for the conditions, and for the gaps between the phases.
+/// Bytes for the conditions.
 pub const CONDITIONS: usize = 220_000;
-/// See [`CONDITIONS`].
+/// Bytes for the gaps between the phases.
 pub const GAPS: usize = 40_000;
 
 /// The maximum number of lines of a list, such as that of failed trials.

@@ -27,11 +27,11 @@ pub struct Chart {
 /// The position of a text relative to its anchor point.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Anchor {
-    /// To the right of it.
+    /// To the right of the point.
     Start,
-    /// Around it.
+    /// Around the point.
     Middle,
-    /// To the left of it.
+    /// To the left of the point.
     End,
 }
 
@@ -47,13 +47,13 @@ pub enum Key {
 }
 
 /// Numbers of characters of a name in the key that fit into half of the narrowest chart, and into all of it.
-const SHORT: usize = 18;
-const LONG: usize = 36;
+const MAX_SHORT_NAME: usize = 18;
+const MAX_LONG_NAME: usize = 36;
 
 /// Height of a line of the key.
-const KEY: f64 = 20.0;
+const KEY_LINE_HEIGHT: f64 = 20.0;
 
-/// Height of the tick labels below a field, in pixels.
+/// Height of the tick labels below the plot area, in pixels.
 pub const AXIS: f64 = 24.0;
 
 impl Chart {
@@ -115,11 +115,11 @@ impl Chart {
     /// Adds the key: two entries to a line if all are short, otherwise one, because the end of a long name
     /// may be what distinguishes it.
     pub fn key(&mut self, entries: &[(Key, String)]) {
-        let short = entries.iter().all(|(_, name)| name.chars().count() <= SHORT);
+        let short = entries.iter().all(|(_, name)| name.chars().count() <= MAX_SHORT_NAME);
         let columns = if short { 2 } else { 1 };
         for (index, (key, name)) in entries.iter().enumerate() {
             let x = 50 * (index % columns);
-            let y = self.height + KEY * (index / columns) as f64;
+            let y = self.height + KEY_LINE_HEIGHT * (index / columns) as f64;
             let middle = y + 8.0;
             match key {
                 Key::Box(class) => self.push(format_args!(
@@ -136,13 +136,13 @@ impl Chart {
                     dashes(*appearance),
                 )),
             }
-            let name = escape(&truncate(name, if short { SHORT } else { LONG }));
+            let name = escape(&truncate(name, if short { MAX_SHORT_NAME } else { MAX_LONG_NAME }));
             self.push(format_args!(
                 r#"<svg x="{x}%" overflow="visible"><text class="key" x="26" y="{:.1}">{name}</text></svg>"#,
                 y + 12.0
             ));
         }
-        self.height += KEY * entries.len().div_ceil(columns) as f64 + 6.0;
+        self.height += KEY_LINE_HEIGHT * entries.len().div_ceil(columns) as f64 + 6.0;
     }
 
     /// Adds lines over the whole width between two heights; each is a path in a coordinate system of 1000 by

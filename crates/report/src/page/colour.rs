@@ -227,8 +227,8 @@ mod tests {
         a.max(b) / a.min(b)
     }
 
-    /// Human vision: all cones, without red ones, without green ones (G. M. Machado, M. M. Oliveira,
-    /// L. A. F. Fernandes, "A Physiologically-based Model for Simulation of Color Vision Deficiency",
+    /// Matrices of human vision with all cones, without red cones, and without green cones (G. M. Machado,
+    /// M. M. Oliveira, L. A. F. Fernandes, "A Physiologically-based Model for Simulation of Color Vision Deficiency",
     /// 2009, severity 1.0).
     const EYES: [[Linear; 3]; 3] = [
         [[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]],

@@ -148,7 +148,7 @@ mod tests {
     use super::*;
     use crate::fixture;
 
-    fn of(trials: &[Trial], bytes: usize) -> Conditions {
+    fn conditions_of(trials: &[Trial], bytes: usize) -> Conditions {
         let sections = crate::view::sections(trials, None);
         let rows = sections
             .iter()
@@ -158,7 +158,7 @@ mod tests {
 
     #[test]
     fn shared_facts_appear_once_and_none_is_lost() {
-        let conditions = of(&fixture::trials(), 1 << 20);
+        let conditions = conditions_of(&fixture::trials(), 1 << 20);
         assert_eq!(conditions.blocks.len(), 6);
         let names = |facts: &[(String, String)]| {
             facts.iter().map(|(name, _)| name.clone()).collect::<Vec<_>>()
@@ -172,7 +172,7 @@ mod tests {
 
     #[test]
     fn blocks_that_do_not_fit_are_counted() {
-        let conditions = of(&fixture::trials(), 3000);
+        let conditions = conditions_of(&fixture::trials(), 3000);
         assert!(!conditions.blocks.is_empty() && conditions.left_out > 0);
         assert_eq!(conditions.blocks.len() + conditions.left_out, 6);
     }

@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn the_split_by_ticks_is_called_an_estimate_and_no_time_has_no_chart() {
+    fn the_split_by_ticks_is_called_an_estimate_and_without_time_there_is_no_chart() {
         let mut trials = fixture::trials();
         let chart = |trials: &[fsdyno_record::Trial]| {
             let sections = view::sections(trials, None);

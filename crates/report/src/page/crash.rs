@@ -103,7 +103,7 @@ fn appearances(rows: &[Row]) -> Vec<Appearance> {
     Appearances::of_kinds(rows.iter().map(kind))
 }
 
-/// `maildir on ext4, xfs: power cuts`.
+/// The title: `maildir on ext4, xfs: power cuts`.
 fn title(rows: &[Row]) -> String {
     let (mut workloads, mut names): (Vec<&str>, Vec<&str>) = (Vec::new(), Vec::new());
     for row in rows {
@@ -134,14 +134,14 @@ fn compared_sentence(rows: &[Row]) -> String {
 
 /// The first violations of each row, as sentences.
 fn examples(rows: &[Row]) -> Vec<String> {
-    const EACH: usize = 3;
+    const MAX_EXAMPLES: usize = 3;
     let mut lines = Vec::new();
     for row in rows {
         let violations = row
             .outcomes
             .iter()
             .filter(|outcome| outcome.findings.violations() > 0 || outcome.recovery.lost.is_some());
-        for outcome in violations.take(EACH) {
+        for outcome in violations.take(MAX_EXAMPLES) {
             let what = outcome.findings.examples.first().or(outcome.recovery.lost.as_ref());
             let what = what.map_or("bytes or names are gone", String::as_str);
             lines.push(number::sanitize(&format!(
@@ -342,7 +342,7 @@ mod tests {
     }
 
     #[test]
-    fn hostile_text_is_escaped_and_no_row_is_a_page() {
+    fn hostile_text_is_escaped_and_a_page_without_rows_is_possible() {
         let mut rows = crash_fixture::crashed();
         rows[0].label = "</title><script>alert('x')</script>".into();
         rows[1].outcomes[0].findings.examples = vec!["<script>x</script>".into()];

@@ -99,7 +99,7 @@ pub fn commands(rows: &[Row]) -> String {
     commands.iter().map(command).collect::<Vec<_>>().join("\n")
 }
 
-/// The workload, and every option but the file system.
+/// The workload, and every option except the file system.
 fn choices(row: &Row) -> (String, Vec<String>) {
     let plan = &row.plan;
     let mut args = Vec::new();

@@ -107,7 +107,7 @@ mod tests {
     use crate::study::sample;
 
     #[test]
-    fn every_cell_is_drawn_with_its_factor_and_slower_ones_darker() {
+    fn every_cell_is_drawn_with_its_factor_and_slower_cells_are_darker() {
         let [file] = charts(&sample::factors()).try_into().unwrap();
         assert_eq!(file.name, "factors.svg");
         for text in ["server-2026", ">exfat<", ">2.35x<", ">31.6x<", ">~ 1.04x<", ">1.00<", ">-<"] {

@@ -18,7 +18,7 @@ pub struct Figure {
     pub table: Table,
 }
 
-/// `n = 3` or `n = 2 to 5`, with a note if some have no interval because n = 1.
+/// The numbers of trials as text: `n = 3` or `n = 2 to 5`, with a note if some have no interval because n = 1.
 pub fn n_text(numbers: impl Iterator<Item = usize>) -> String {
     let numbers: Vec<usize> = numbers.collect();
     let min = numbers.iter().copied().min().unwrap_or(0);
@@ -31,7 +31,7 @@ pub fn n_text(numbers: impl Iterator<Item = usize>) -> String {
     }
 }
 
-/// `; the first 24 of 300 are drawn`, or nothing if all are.
+/// The note on what is omitted: `; the first 24 of 300 are drawn`, or nothing if all are.
 pub fn drawn_note(shown: usize, total: usize) -> String {
     if total > shown { format!("; the first {shown} of {total} are drawn") } else { String::new() }
 }

@@ -12,7 +12,7 @@ pub fn figures(
     appearances: &Appearances,
     series: &Index<'_>,
 ) -> Vec<Figure> {
-    let more = [
+    let others = [
         aged::figure(section, appearances),
         latency::figure(section, appearances),
         cpu::figure(section, appearances),
@@ -20,5 +20,7 @@ pub fn figures(
         device::space(section, appearances),
         over_time::figure(section, appearances, series),
     ];
-    std::iter::once(times::figure(section, appearances)).chain(more.into_iter().flatten()).collect()
+    std::iter::once(times::figure(section, appearances))
+        .chain(others.into_iter().flatten())
+        .collect()
 }

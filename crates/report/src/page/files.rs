@@ -18,7 +18,7 @@ use crate::view;
 /// A chart with its file name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ChartFile {
-    /// `dirops-create-latency.svg`: lower-case letters, digits and hyphens.
+    /// The name, of lower-case letters, digits and hyphens: `dirops-create-latency.svg`.
     pub name: String,
     /// A self-contained SVG document for a white background.
     pub svg: String,
@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn hostile_titles_stay_in_their_folder_and_distinct() {
+    fn hostile_titles_give_distinct_names_within_the_folder() {
         assert_eq!(slug("../../etc/passwd create"), "etc-passwd-create");
         assert_eq!(slug("///"), "phase");
         assert_eq!(slug("dirops files=10000 create"), "dirops-files-10000-create");

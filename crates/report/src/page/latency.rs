@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn percentiles_are_written_both_ways() {
+    fn labels_state_the_share_and_the_percentile() {
         let written = [0.1, 0.01, 0.001, 0.0001].map(percentile);
         assert_eq!(written, ["10 % (p90)", "1 % (p99)", "0.1 % (p99.9)", "0.01 % (p99.99)"]);
     }

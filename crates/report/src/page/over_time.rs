@@ -59,7 +59,7 @@ impl DrawnRow<'_> {
     }
 
     /// Ops per second in each interval, with the interval's end. A last interval less than half as
-    /// long as the others is merged with the one before: a rate over a very short time means nothing.
+    /// long as the others is merged with the previous one: a rate over a very short time means nothing.
     fn rates(&self) -> Vec<(f64, f64)> {
         self.per_second(&self.series.ops)
     }

@@ -237,7 +237,7 @@ fn chart(phases: &[Phase], axis: &Axis, versus: &str) -> Chart {
     for phase in phases {
         chart.text("name", 0.0, top + 15.0, Anchor::Start, &truncate(&phase.title, 32));
         for (index, dot) in phase.dots.iter().enumerate() {
-            mark(&mut chart, dot, axis, top + TITLE_HEIGHT + names.middle(index), names);
+            draw_dot(&mut chart, dot, axis, top + TITLE_HEIGHT + names.middle(index), names);
         }
         top += height(phase);
     }
@@ -269,7 +269,7 @@ fn side_position(dot: &Dot, axis: &Axis) -> Option<(f64, bool)> {
 }
 
 /// Draws a dot with its interval and its name.
-fn mark(chart: &mut Chart, dot: &Dot, axis: &Axis, y: f64, names: NamePlacement) {
+fn draw_dot(chart: &mut Chart, dot: &Dot, axis: &Axis, y: f64, names: NamePlacement) {
     let (x, colour) = (axis.at(dot.ratio), dot.appearance.colour);
     let (low, high) = dot.interval.unwrap_or((dot.ratio, dot.ratio));
     let (low_x, right) = (axis.at(low), axis.at(high));
@@ -320,7 +320,7 @@ fn describe(phases: &[Phase]) -> String {
     phases.iter().map(phase).collect::<Vec<_>>().join("; ") + "."
 }
 
-/// `0.98x to 1.04x`.
+/// An interval as text: `0.98x to 1.04x`.
 pub fn interval((low, high): (f64, f64)) -> String {
     // A bare 1 would be read as the base itself.
     let end = |value: f64| if value == 1.0 { "1.00x".into() } else { number::format_ratio(value) };
@@ -353,7 +353,7 @@ mod tests {
     use super::*;
     use crate::{fixture, view};
 
-    fn of(trials: &[fsdyno_record::Trial], baseline: Option<&str>) -> Option<Figure> {
+    fn overview_of(trials: &[fsdyno_record::Trial], baseline: Option<&str>) -> Option<Figure> {
         let sections = view::sections(trials, baseline);
         let appearances = Appearances::of(sections.iter().flat_map(|section| &section.rows));
         figure(&sections, &appearances)
@@ -361,7 +361,7 @@ mod tests {
 
     #[test]
     fn every_phase_has_a_dot_for_each_file_system_on_an_axis_from_zero() {
-        let figure = of(&fixture::trials(), Some("ext4")).unwrap();
+        let figure = overview_of(&fixture::trials(), Some("ext4")).unwrap();
         let svg = figure.chart.inline("o");
         assert_eq!(svg.matches("<circle").count(), 12);
         assert!(svg.contains(">0<") && svg.contains("tarball remove"));
@@ -371,7 +371,7 @@ mod tests {
 
     #[test]
     fn single_trials_are_hollow_without_an_interval_and_have_a_note() {
-        let figure = of(&fixture::single(), None).unwrap();
+        let figure = overview_of(&fixture::single(), None).unwrap();
         let svg = figure.chart.inline("o");
         assert_eq!(svg.matches("class=\"span").count(), 0);
         assert_eq!(svg.matches("class=\"open").count(), 8, "all but the four they are measured by");
@@ -387,7 +387,7 @@ mod tests {
         }) {
             phase.durable_ns = phase.durable_ns.map(|ns| fsdyno_record::Nanos(ns.0 * 300));
         }
-        let figure = of(&trials, None).unwrap();
+        let figure = overview_of(&trials, None).unwrap();
         assert!(figure.note.contains("The axis is logarithmic"), "{}", figure.note);
         assert!(figure.chart.inline("o").contains(">100x<"), "{}", figure.chart.inline("o"));
     }
@@ -414,10 +414,10 @@ mod tests {
     }
 
     #[test]
-    fn one_file_system_alone_has_no_overview() {
+    fn a_single_file_system_has_no_overview() {
         let mut trials = fixture::trials();
         trials.retain(|trial| trial.plan.label == "xfs");
-        assert!(of(&trials, None).is_none());
-        assert!(of(&[], None).is_none());
+        assert!(overview_of(&trials, None).is_none());
+        assert!(overview_of(&[], None).is_none());
     }
 }

@@ -35,7 +35,7 @@ pub struct FigureView {
     pub slug: &'static str,
     /// Its title.
     pub title: String,
-    /// The note that a reader needs.
+    /// The note below the chart.
     pub note: String,
     /// The drawing.
     pub chart: Value,
@@ -68,7 +68,7 @@ pub fn grid(table: &Table) -> Value {
     Value::from_safe_string(html::table(table))
 }
 
-/// `a, b and 12 more`.
+/// The names as text: `a, b and 12 more`.
 pub fn join_names(names: &[&str], max: usize) -> String {
     match names.len().checked_sub(max + 1) {
         None => names.join(", "),

@@ -14,15 +14,15 @@ const MAX_PAIRS: usize = 40;
 
 /// The maximum number of characters of a claim's identifier, which must fit next to its numbers on the narrowest
 /// chart.
-const ID: usize = 20;
+const MAX_ID: usize = 20;
 
 /// The classes of the two kinds of marks.
 const PUBLISHED: &str = "n1";
 const MEASURED: &str = "f0";
 
-const TITLE: f64 = 24.0;
-const ROW: f64 = 36.0;
-const BETWEEN: f64 = 16.0;
+const TITLE_HEIGHT: f64 = 24.0;
+const ROW_HEIGHT: f64 = 36.0;
+const PANEL_GAP: f64 = 16.0;
 
 /// A claim with both numbers.
 struct Pair<'a> {
@@ -156,14 +156,15 @@ fn chart(variant: &Variant, panels: &[Panel<'_>]) -> Chart {
     for panel in panels {
         let (top, axis) = (chart.height(), panel.axis());
         chart.text("name", 0.0, top + 14.0, Anchor::Start, &truncate(&panel.title(), 40));
-        let (first, bottom) = (top + TITLE, top + TITLE + ROW * panel.pairs.len() as f64);
+        let (first, bottom) =
+            (top + TITLE_HEIGHT, top + TITLE_HEIGHT + ROW_HEIGHT * panel.pairs.len() as f64);
         for value in axis.labels() {
             chart.vertical_line(axis.at(value), first, bottom, &digits(value));
         }
         for (index, pair) in panel.pairs.iter().enumerate() {
-            draw(&mut chart, pair, &axis, first + ROW * index as f64);
+            draw(&mut chart, pair, &axis, first + ROW_HEIGHT * index as f64);
         }
-        chart.grow(TITLE + ROW * panel.pairs.len() as f64 + AXIS + BETWEEN);
+        chart.grow(TITLE_HEIGHT + ROW_HEIGHT * panel.pairs.len() as f64 + AXIS + PANEL_GAP);
     }
     chart
 }
@@ -171,7 +172,7 @@ fn chart(variant: &Variant, panels: &[Panel<'_>]) -> Chart {
 /// Draws a claim: its identifier and its numbers, and below them both marks, joined by a line.
 fn draw(chart: &mut Chart, pair: &Pair<'_>, axis: &Axis, top: f64) {
     let (claim, y) = (pair.claim, top + 25.0);
-    chart.text("dotname", 0.0, top + 13.0, Anchor::Start, &truncate(&sanitize(&claim.id), ID));
+    chart.text("dotname", 0.0, top + 13.0, Anchor::Start, &truncate(&sanitize(&claim.id), MAX_ID));
     let numbers = format!("{} → {}", digits(pair.published), digits(pair.measured.value));
     chart.text("dotname", 1.0, top + 13.0, Anchor::End, &numbers);
     let (from, to) = (axis.at(pair.published), axis.at(pair.measured.value));

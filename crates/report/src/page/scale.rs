@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn zero_and_nan_have_a_scale_too() {
+    fn zero_and_nan_have_a_scale() {
         for value in [0.0, -1.0, f64::NAN, f64::INFINITY] {
             let scale = Scale::with_max(value, Unit::Count);
             assert!(scale.at(value).is_finite() && scale.end == 1.0);

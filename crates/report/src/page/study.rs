@@ -36,9 +36,9 @@ pub fn section(
     Ok(environment.get_template("study")?.render(context! {
         question => sanitize(&judged.question),
         source => published(judged).map(|source| sanitize(&source)),
-        timelines => timelines(judged).iter().map(ShownTimeline::of).collect::<Vec<_>>(),
+        timelines => timelines(judged).iter().map(TimelineView::of).collect::<Vec<_>>(),
         changes_mean => CHANGES_MEAN,
-        variants => judged.variants.iter().enumerate().map(Shown::of).collect::<Vec<_>>(),
+        variants => judged.variants.iter().enumerate().map(VariantView::of).collect::<Vec<_>>(),
         leads,
         meanings,
     })?)
@@ -100,16 +100,16 @@ impl VerdictView {
 
 /// The results on several kernels, in one table.
 #[derive(Serialize)]
-struct ShownTimeline {
+struct TimelineView {
     title: String,
     kernels: Vec<String>,
-    claims: Vec<ShownPoint>,
+    claims: Vec<ClaimStates>,
     tables: Vec<(String, Vec<Vec<Vec<String>>>)>,
 }
 
 /// A claim on all kernels.
 #[derive(Serialize)]
-struct ShownPoint {
+struct ClaimStates {
     id: String,
     text: String,
     changes: bool,
@@ -117,19 +117,19 @@ struct ShownPoint {
     at: Vec<(VerdictView, String, String)>,
 }
 
-impl ShownTimeline {
-    fn of(timeline: &Timeline<'_>) -> ShownTimeline {
+impl TimelineView {
+    fn of(timeline: &Timeline<'_>) -> TimelineView {
         let point = |claim: &&Claim| {
             let value = claim.measured.map_or_else(String::new, |number| digits(number.value));
             (VerdictView::of_claim(claim), value, budget::text(sanitize(&claim.why)))
         };
-        let claims = timeline.claims().into_iter().map(|(claim, states)| ShownPoint {
+        let claims = timeline.claims().into_iter().map(|(claim, states)| ClaimStates {
             id: sanitize(&claim.id),
             text: budget::text(sanitize(&claim.text)),
             changes: changes(&states),
             at: states.iter().map(point).collect(),
         });
-        ShownTimeline {
+        TimelineView {
             title: timeline.title(),
             kernels: timeline.kernels(),
             claims: claims.collect(),
@@ -139,16 +139,16 @@ impl ShownTimeline {
 }
 
 #[derive(Serialize)]
-struct Shown {
+struct VariantView {
     subject: String,
     count: String,
-    claims: Vec<ShownClaim>,
+    claims: Vec<ClaimView>,
     /// The chart of published and measured numbers, or `None` if no claim has both.
-    pairs: Option<ShownPairs>,
+    pairs: Option<PairsView>,
     /// The drawing of the tables of factors.
     picture: Option<Value>,
-    factors: Vec<ShownFactors>,
-    tables: Vec<ShownTable>,
+    factors: Vec<FactorsView>,
+    tables: Vec<TableView>,
     /// The subject of verdicts at a reduced scale.
     scale: Option<String>,
     /// The number of claims and tables that are not shown.
@@ -157,17 +157,17 @@ struct Shown {
 
 /// A table of factors.
 #[derive(Serialize)]
-struct ShownFactors {
+struct FactorsView {
     title: String,
     table: Value,
     notes: Vec<String>,
 }
 
-impl ShownFactors {
-    fn of(factors: &Factors) -> ShownFactors {
+impl FactorsView {
+    fn of(factors: &Factors) -> FactorsView {
         let caption = "Each row over the best of its column".to_string();
         let table = Table { title: String::new(), caption, details: Vec::new(), ..factors.table() };
-        ShownFactors {
+        FactorsView {
             title: factors.title(),
             table: grid(&table),
             notes: budget::lines(factors.notes()),
@@ -177,16 +177,16 @@ impl ShownFactors {
 
 /// The chart of published and measured numbers.
 #[derive(Serialize)]
-struct ShownPairs {
+struct PairsView {
     title: String,
     note: String,
     chart: Value,
     table: Value,
 }
 
-impl ShownPairs {
-    fn of(figure: Figure, index: usize) -> ShownPairs {
-        ShownPairs {
+impl PairsView {
+    fn of(figure: Figure, index: usize) -> PairsView {
+        PairsView {
             chart: Value::from_safe_string(figure.chart.inline(&format!("published-{index}"))),
             table: grid(&figure.table),
             title: figure.title,
@@ -195,21 +195,21 @@ impl ShownPairs {
     }
 }
 
-impl Shown {
-    fn of((index, variant): (usize, &Variant)) -> Shown {
+impl VariantView {
+    fn of((index, variant): (usize, &Variant)) -> VariantView {
         let picture = factors::chart(&variant.factors);
-        Shown {
+        VariantView {
             subject: subject(variant),
             count: count(variant),
-            claims: variant.run_claims().into_iter().map(ShownClaim::of).collect(),
-            pairs: pairs::figure(variant).map(|figure| ShownPairs::of(figure, index)),
+            claims: variant.run_claims().into_iter().map(ClaimView::of).collect(),
+            pairs: pairs::figure(variant).map(|figure| PairsView::of(figure, index)),
             picture: picture
                 .map(|figure| Value::from_safe_string(figure.inline(&format!("factors-{index}")))),
-            factors: variant.factors.iter().map(ShownFactors::of).collect(),
+            factors: variant.factors.iter().map(FactorsView::of).collect(),
             tables: variant
                 .measured_tables()
                 .into_iter()
-                .map(|table| ShownTable::of(table, variant))
+                .map(|table| TableView::of(table, variant))
                 .collect(),
             scale: variant.scale_note(),
             not_shown: variant.not_shown(),
@@ -218,7 +218,7 @@ impl Shown {
 }
 
 #[derive(Serialize)]
-struct ShownClaim {
+struct ClaimView {
     id: String,
     text: String,
     verdict: VerdictView,
@@ -227,8 +227,8 @@ struct ShownClaim {
     lines: Vec<String>,
 }
 
-impl ShownClaim {
-    fn of(claim: &Claim) -> ShownClaim {
+impl ClaimView {
+    fn of(claim: &Claim) -> ClaimView {
         let facts = claim_facts(claim);
         let fact = |key: &str| {
             let found = facts.iter().find(|(name, _)| *name == key);
@@ -236,7 +236,7 @@ impl ShownClaim {
         };
         let notes = claim_notes(claim);
         let lines = claim.check.iter().chain([&claim.why]).chain(&notes);
-        ShownClaim {
+        ClaimView {
             id: sanitize(&claim.id),
             text: budget::text(sanitize(&claim.text)),
             verdict: VerdictView::of_claim(claim),
@@ -247,7 +247,7 @@ impl ShownClaim {
 }
 
 #[derive(Serialize)]
-struct ShownTable {
+struct TableView {
     name: String,
     caption: String,
     source: String,
@@ -256,10 +256,10 @@ struct ShownTable {
     notes: Vec<String>,
 }
 
-impl ShownTable {
-    fn of(table: &Published, variant: &Variant) -> ShownTable {
+impl TableView {
+    fn of(table: &Published, variant: &Variant) -> TableView {
         let grid = grids(table);
-        ShownTable {
+        TableView {
             name: sanitize(&table.name),
             caption: sanitize(&table.caption),
             source: sanitize(&table.source),
@@ -348,7 +348,7 @@ mod tests {
     }
 
     #[test]
-    fn a_timeline_has_a_table_of_all_kernels_before_each_alone() {
+    fn a_timeline_has_a_table_of_all_kernels_before_the_tables_of_each_kernel() {
         let judged = sample::on_kernels();
         let html = page::study_page(&judged, &fixture::trials(), Extras::default(), None).unwrap();
         let position = |text: &str| html.find(text).unwrap_or_else(|| panic!("{text} is missing"));

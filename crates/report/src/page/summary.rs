@@ -18,7 +18,8 @@ pub fn more_explained(count: usize) -> Option<String> {
         .then(|| format!("{} {verb} in why.ndjson", number::counted(count, "more explained trial")))
 }
 
-/// `dirops and tarball on ext4, xfs`, or, if machines have separate sections, `dirops on ext4, xfs: laptop, pc`.
+/// The title: `dirops and tarball on ext4, xfs`, or, if machines have separate sections, `dirops on ext4, xfs: laptop,
+/// pc`.
 pub fn title<'r, 't: 'r>(rows: impl Iterator<Item = (&'r str, &'r Row<'t>)>) -> String {
     let mut workloads: Vec<&str> = Vec::new();
     let mut names: Vec<&str> = Vec::new();

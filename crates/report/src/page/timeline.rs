@@ -139,7 +139,7 @@ fn chart(timeline: &Timeline, appearances: &[Appearance]) -> Chart {
     chart
 }
 
-/// Draws the dots of a line, with a large one and its change for each marked step.
+/// Draws the dots of a line, with a large dot and its change for each marked step.
 fn draw_dots(
     chart: &mut Chart,
     line: &Line,

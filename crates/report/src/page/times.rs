@@ -91,15 +91,15 @@ mod tests {
     use super::*;
     use crate::{fixture, view};
 
-    fn of_first(trials: &[fsdyno_record::Trial]) -> Figure {
+    fn first_figure(trials: &[fsdyno_record::Trial]) -> Figure {
         let sections = view::sections(trials, None);
         let appearances = Appearances::of(sections.iter().flat_map(|section| &section.rows));
         figure(&sections[0], &appearances)
     }
 
     #[test]
-    fn several_seeds_have_whiskers_and_rows_of_one_colour_a_hatch() {
-        let svg = of_first(&fixture::trials()).chart.inline("a");
+    fn several_seeds_have_whiskers_and_rows_of_one_colour_differ_by_a_hatch() {
+        let svg = first_figure(&fixture::trials()).chart.inline("a");
         assert_eq!(svg.matches("class=\"whisker\"").count(), 3);
         assert_eq!(svg.matches("url(#hatch1)").count(), 1, "far is an ext4, too");
         assert!(svg.contains("role=\"img\"") && svg.contains("<desc"));
@@ -107,14 +107,14 @@ mod tests {
 
     #[test]
     fn single_trials_have_no_whiskers_and_a_note() {
-        let figure = of_first(&fixture::single());
+        let figure = first_figure(&fixture::single());
         assert!(!figure.chart.inline("a").contains("whisker"));
         assert!(figure.note.contains("n = 1: no interval"), "{}", figure.note);
     }
 
     #[test]
     fn a_host_without_a_time_to_durable_has_no_light_bars_and_no_column() {
-        let figure = of_first(&fixture::on_a_host());
+        let figure = first_figure(&fixture::on_a_host());
         assert!(!figure.chart.inline("a").contains("light"));
         assert_eq!(figure.table.shown().count(), 10);
     }

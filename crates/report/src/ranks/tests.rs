@@ -46,7 +46,7 @@ fn rates_are_of_all_ranks_until_the_last_is_done_and_stragglers_are_named() {
 
 #[test]
 fn the_rate_at_a_stonewall_has_a_column_only_if_there_is_a_stonewall() {
-    let mut walled = trial();
+    let mut with_stonewall = trial();
     let wall = Stonewall {
         reached_ns: Nanos(500_000_000),
         items: 300,
@@ -54,15 +54,15 @@ fn the_rate_at_a_stonewall_has_a_column_only_if_there_is_a_stonewall() {
         unit: "files".into(),
         ..Stonewall::default()
     };
-    walled.measured.ranks.as_mut().unwrap().phases[0].stonewall = Some(wall);
-    let table = phase_table(&[walled]).unwrap();
+    with_stonewall.measured.ranks.as_mut().unwrap().phases[0].stonewall = Some(wall);
+    let table = phase_table(&[with_stonewall]).unwrap();
     assert_eq!(table.rows[0].cells[3], "600 files/s", "300 in half a second");
     assert_eq!(table.rows[0].cells[4], "500 files/s", "1000 in two seconds");
     assert_eq!(table.rows[0].cells.len(), phase_table(&[trial()]).unwrap().rows[0].cells.len() + 2);
 }
 
 #[test]
-fn the_curve_over_ranks_has_the_mean_of_repeats_and_is_of_one_workload_only() {
+fn each_workload_has_a_curve_over_ranks_with_the_mean_of_repeats() {
     let trial_of = |ranks: u32, files: &str, seconds: u64| {
         let mut trial = trial();
         let plan = RanksPlan { ranks, shift: ranks - 1, ..RanksPlan::default() };

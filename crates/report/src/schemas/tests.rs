@@ -17,13 +17,13 @@ fn published(name: &str) -> Value {
     ALL.iter().find(|schema| schema.name == name).unwrap().schema()
 }
 
-fn misfits(schema: &str, document: &Value) -> Vec<String> {
+fn schema_errors(schema: &str, document: &Value) -> Vec<String> {
     let validator = jsonschema::draft202012::new(&published(schema)).unwrap();
     validator.iter_errors(document).map(|e| format!("{}: {e}", e.instance_path())).collect()
 }
 
-fn problems(record: &Value) -> Vec<String> {
-    misfits("trial", record)
+fn record_errors(record: &Value) -> Vec<String> {
+    schema_errors("trial", record)
 }
 
 fn record(trial: &Trial) -> Value {
@@ -31,7 +31,7 @@ fn record(trial: &Trial) -> Value {
 }
 
 #[test]
-fn every_schema_is_a_schema_with_descriptions_in_words() {
+fn every_schema_is_valid_and_has_plain_descriptions() {
     assert!(ALL.len() > 5);
     for published in ALL {
         let schema = published.schema();
@@ -41,13 +41,13 @@ fn every_schema_is_a_schema_with_descriptions_in_words() {
             assert!(!text.contains(markup), "{}: {markup}", published.name);
         }
         for field in ["properties", "$defs"] {
-            all_described(&schema, field, published.name);
+            check_descriptions(&schema, field, published.name);
         }
     }
 }
 
 /// Checks that every field and every type has a description.
-fn all_described(schema: &Value, key: &str, path: &str) {
+fn check_descriptions(schema: &Value, key: &str, path: &str) {
     match schema {
         Value::Object(keys) => {
             if let Some(Value::Object(named)) = keys.get(key) {
@@ -60,9 +60,11 @@ fn all_described(schema: &Value, key: &str, path: &str) {
                 }
             }
             let fields = keys.iter().filter(|(name, _)| !["if", "then"].contains(&name.as_str()));
-            fields.for_each(|(name, field)| all_described(field, key, &format!("{path}.{name}")));
+            fields.for_each(|(name, field)| {
+                check_descriptions(field, key, &format!("{path}.{name}"));
+            });
         }
-        Value::Array(items) => items.iter().for_each(|item| all_described(item, key, path)),
+        Value::Array(items) => items.iter().for_each(|item| check_descriptions(item, key, path)),
         _ => {}
     }
 }
@@ -73,7 +75,7 @@ fn records_of_lab_and_host_and_failed_ones_fit_the_schema() {
         fixture::on_several_disks(),
         fixture::over_another_in_user_space(),
         fixture::in_a_model(),
-        fixture::on_an_aged_one(),
+        fixture::on_an_aged_file_system(),
     ];
     let all = [
         fixture::trials(),
@@ -84,18 +86,18 @@ fn records_of_lab_and_host_and_failed_ones_fit_the_schema() {
     ]
     .concat();
     for trial in &all {
-        assert_eq!(problems(&record(trial)), Vec::<String>::new());
+        assert_eq!(record_errors(&record(trial)), Vec::<String>::new());
     }
 }
 
 #[test]
-fn the_schema_knows_every_kind_of_op_and_no_other() {
+fn the_schema_allows_every_kind_of_op_and_no_other() {
     let valid = record(&fixture::trials()[0]);
     let op = valid["measured"]["phases"][0]["ops"].as_object().unwrap().values().next().unwrap();
     let with = |name: &str| {
         let mut trial = valid.clone();
         trial["measured"]["phases"][0]["ops"][name] = op.clone();
-        problems(&trial)
+        record_errors(&trial)
     };
     for kind in OpKind::ALL {
         assert_eq!(with(kind.name()), Vec::<String>::new());
@@ -114,21 +116,21 @@ fn a_field_that_is_unknown_or_missing_or_of_the_wrong_type_does_not_fit() {
     mistyped["seed"] = json!("one");
     let mut without_venue = valid.clone();
     without_venue["plan"].as_object_mut().unwrap().remove("venue");
-    assert_eq!(problems(&valid), Vec::<String>::new());
+    assert_eq!(record_errors(&valid), Vec::<String>::new());
     for bad in [unknown, missing, mistyped, without_venue] {
-        assert_eq!(problems(&bad).len(), 1);
+        assert_eq!(record_errors(&bad).len(), 1);
     }
 }
 
 /// Trials of all kinds: lab, host, failures, single trials, a rule, and calls that were never made.
-fn of_all_kinds() -> Vec<Vec<Trial>> {
+fn trials_of_all_kinds() -> Vec<Vec<Trial>> {
     let mut ruled = fixture::trials();
     for trial in &mut ruled {
         let (width_ppm, pilot, at_most, first_seed) = (10_000, 2, 3, 1);
         let required = Some(9);
         trial.repeats = Some(Repeats { width_ppm, pilot, at_most, first_seed, wanted: required });
         trial.deadline_ns = Some(Nanos(60_000_000_000));
-        assert_eq!(problems(&record(trial)), Vec::<String>::new());
+        assert_eq!(record_errors(&record(trial)), Vec::<String>::new());
     }
     let mut null = fixture::trials();
     null.iter_mut().for_each(|trial| trial.plan.issuer = IssuerPlan::Null);
@@ -143,18 +145,18 @@ fn parsed(text: &str) -> Value {
 
 #[test]
 fn statistics_of_all_kinds_fit_their_schema_and_others_do_not() {
-    for trials in of_all_kinds() {
+    for trials in trials_of_all_kinds() {
         let text = statistics::json(&[Part::whole(&trials)], Some("ext4")).unwrap();
-        assert_eq!(misfits("statistics", &parsed(&text)), Vec::<String>::new());
+        assert_eq!(schema_errors("statistics", &parsed(&text)), Vec::<String>::new());
     }
     let trials = [fixture::trials(), fixture::curve()].concat();
     let kernel = Some("6.1.0-44-amd64");
     let part = Part { run: "names", variant: "then", kernel, trials: &trials };
     let text = statistics::json(&[part, Part { run: "again", ..part }], None).unwrap();
     let valid = parsed(&text);
-    assert_eq!(misfits("statistics", &valid), Vec::<String>::new());
+    assert_eq!(schema_errors("statistics", &valid), Vec::<String>::new());
     let empty = json!({"schema": 1, "answer": [], "rows": [{}], "exponents": [{}]});
-    assert_eq!(misfits("statistics", &empty).len(), 31 + 13);
+    assert_eq!(schema_errors("statistics", &empty).len(), 31 + 13);
     for (pointer, value) in [
         ("/rows/0/surprise", json!(1)),
         ("/rows/0/values/0/surprise", json!(1)),
@@ -165,7 +167,10 @@ fn statistics_of_all_kinds_fit_their_schema_and_others_do_not() {
         ("/exponents/0/points", json!(0)),
         ("/schema", json!(2)),
     ] {
-        assert!(!misfits("statistics", &changed(&valid, pointer, value)).is_empty(), "{pointer}");
+        assert!(
+            !schema_errors("statistics", &changed(&valid, pointer, value)).is_empty(),
+            "{pointer}"
+        );
     }
 }
 
@@ -180,13 +185,13 @@ fn changed(valid: &Value, pointer: &str, value: Value) -> Value {
 #[test]
 fn comparisons_of_all_kinds_fit_their_schema_and_others_do_not() {
     let (mut rows, mut unfinished) = (0, 0);
-    for new in of_all_kinds() {
+    for new in trials_of_all_kinds() {
         for metric in [Metric::Durable, Metric::P99] {
             let options = CompareOptions { metric, threshold: 0.03 };
             let compared = compare::compare(&fixture::with_failures(), &new, options);
             let Ok(compared) = compared else { continue };
             let valid = parsed(&Format::Json.write(&compared, Style::default()).unwrap());
-            assert_eq!(misfits("compare", &valid), Vec::<String>::new());
+            assert_eq!(schema_errors("compare", &valid), Vec::<String>::new());
             rows += compared.rows.len();
             unfinished += compared.unfinished.len();
             for (pointer, value) in [
@@ -198,27 +203,29 @@ fn comparisons_of_all_kinds_fit_their_schema_and_others_do_not() {
                 ("/metric", json!("room")),
             ] {
                 assert!(
-                    !misfits("compare", &changed(&valid, pointer, value)).is_empty(),
+                    !schema_errors("compare", &changed(&valid, pointer, value)).is_empty(),
                     "{pointer}"
                 );
             }
         }
     }
     assert!(rows > 0 && unfinished > 0);
-    assert!(!misfits("compare", &json!({})).is_empty());
+    assert!(!schema_errors("compare", &json!({})).is_empty());
 }
 
 #[test]
-fn what_the_report_prints_as_json_fits_its_schema_which_is_an_array_of_records() {
+fn the_json_report_fits_its_schema() {
     let trials = [fixture::trials(), fixture::with_failures()].concat();
     let mut printed = parsed(&table(&trials, None, Format::Json, Style::default()).unwrap());
-    assert_eq!(misfits("report", &printed), Vec::<String>::new());
-    // Derived, and in no record.
+    assert_eq!(schema_errors("report", &printed), Vec::<String>::new());
+    // It is derived, so records do not contain it.
     printed[0]["unsafe"] = json!(["barrier=0: ..."]);
-    assert_eq!(misfits("report", &printed), Vec::<String>::new());
-    assert_eq!(problems(&printed[0]).len(), 1);
+    assert_eq!(schema_errors("report", &printed), Vec::<String>::new());
+    assert_eq!(record_errors(&printed[0]).len(), 1);
     for (name, value) in [("seed", json!("one")), ("surprise", json!(1)), ("unsafe", json!("x"))] {
-        assert!(!misfits("report", &changed(&printed, &format!("/0/{name}"), value)).is_empty());
+        assert!(
+            !schema_errors("report", &changed(&printed, &format!("/0/{name}"), value)).is_empty()
+        );
     }
 }
 
@@ -238,7 +245,7 @@ fn phases_over_time_fit_their_schema_and_others_do_not() {
     let (lab, host) = (value(&fixture::trials()[0]), value(&fixture::on_a_host()[0]));
     assert!(lab["lab_id"].is_string() && host["lab_id"].is_null());
     for valid in [&lab, &host] {
-        assert_eq!(misfits("series", valid), Vec::<String>::new());
+        assert_eq!(schema_errors("series", valid), Vec::<String>::new());
     }
     for (key, value) in [
         ("surprise", json!(1)),
@@ -246,7 +253,10 @@ fn phases_over_time_fit_their_schema_and_others_do_not() {
         ("interval_ns", json!(0)),
         ("ops", json!([-1, 2])),
     ] {
-        assert_eq!(misfits("series", &changed(&lab, &format!("/phases/0/{key}"), value)).len(), 1);
+        assert_eq!(
+            schema_errors("series", &changed(&lab, &format!("/phases/0/{key}"), value)).len(),
+            1
+        );
     }
 }
 

@@ -1,4 +1,4 @@
-//! The statistics as JSON: the types that are written, of which docs/schema/statistics.schema.json is made.
+//! The statistics as JSON: the types that are written. docs/schema/statistics.schema.json is generated from them.
 
 use fsdyno_stats::compare::Comparison;
 use fsdyno_stats::describe;
@@ -383,7 +383,7 @@ impl ComparisonStatistics {
             exact: c.exact,
             relabelled: c.relabelled.map(|test| PermutationStatistics {
                 p: test.p,
-                least: test.least,
+                least: test.smallest_p,
                 counted: test.exact,
             }),
             n_that_would_decide: c.n_that_would_decide(),

@@ -42,7 +42,7 @@ impl NotRun {
 }
 
 /// The heading of the cost of power cuts.
-const COST: &str = "What a power cut costs";
+const COST_HEADING: &str = "What a power cut costs";
 
 impl Extras<'_> {
     /// A sentence for each of the conditions that were not run, like those of [`super::counts`].
@@ -75,7 +75,7 @@ impl Extras<'_> {
             out.items(sentences.iter().map(|sentence| sanitize(sentence)).collect());
         }
         if !self.crashed.is_empty() {
-            out.0.push(Block::Title(COST.into()));
+            out.0.push(Block::Title(COST_HEADING.into()));
             out.0.extend(crate::crash::blocks(self.crashed));
         }
         out.0
@@ -111,7 +111,7 @@ mod tests {
         let judged = crate::study::sample::judged();
         let page = crate::study_page(&judged, &fixture::trials(), extras, None).unwrap();
         let position = |text: &str| page.find(text).unwrap_or_else(|| panic!("{text} is missing"));
-        // A sentence at the front links there, and all of it is at the end.
+        // A sentence at the front links to each addition; the additions themselves are at the end.
         assert!(
             position("href=\"#w0\"") < position("id=\"overview\"")
                 && position("id=\"overview\"") < position("id=\"w0\"")

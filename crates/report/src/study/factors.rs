@@ -55,12 +55,12 @@ pub struct Factor {
 }
 
 impl Factor {
-    /// Returns true if its trials may lose what they acknowledged, so it is not the best and is in no mean.
+    /// Returns true if its trials may lose acknowledged data. Such a cell is never the best and is not part of a mean.
     pub fn is_unsafe(&self) -> bool {
         self.flags.iter().any(|flag| flag == Flag::Unsafe.name())
     }
 
-    /// `1.53x`, `~ 1.05x`, `1.00`, `UNSAFE 0.06x`, or `-`.
+    /// The factor as text: `1.53x`, `~ 1.05x`, `1.00`, `UNSAFE 0.06x`, or `-`.
     pub fn text(&self) -> String {
         match self.factor {
             None => "-".into(),
@@ -99,7 +99,7 @@ impl Factors {
         }
     }
 
-    /// `maildir: 300 deliveries`.
+    /// The title: `maildir: 300 deliveries`.
     pub fn title(&self) -> String {
         sanitize(&format!("{}: {}", self.name, self.caption))
     }
@@ -112,7 +112,7 @@ impl Factors {
         }
     }
 
-    /// The notes below it: the number of seeds, flags, and why cells are missing.
+    /// The notes below the table: the number of seeds, flags, and why cells are missing.
     pub fn notes(&self) -> Vec<String> {
         let cells =
             || self.rows.iter().flat_map(|row| row.cells.iter().map(move |cell| (row, cell)));
@@ -158,7 +158,8 @@ fn push_place(places: &mut Places, what: &str, row: &str, column: &str) {
     rows.entry(row.to_string()).or_default().push(column.to_string());
 }
 
-/// `ext4 (server-2026, pi-2024); xfs`: a row that has all columns is named by its label alone.
+/// The rows and columns as text: `ext4 (server-2026, pi-2024); xfs`. A row with all columns is named by its label
+/// alone.
 fn places(rows: &BTreeMap<String, Vec<String>>, all: usize) -> String {
     let place = |(row, columns): (&String, &Vec<String>)| match columns.len() {
         n if n == all => row.clone(),

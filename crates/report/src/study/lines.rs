@@ -6,12 +6,13 @@ use crate::number::{counted, format_ratio, format_significant, percent, sanitize
 /// The mark of a published number that is in doubt.
 pub const DOUBT: &str = "?";
 
-/// `as then: 12 claims: 7 still hold, 2 no longer hold, 3 not testable here`, a line for each variant.
+/// The numbers of verdicts, a line for each variant: `as then: 12 claims: 7 still hold, 2 no longer hold, 3 not
+/// testable here`.
 pub fn counts(judged: &Judged) -> Vec<String> {
     judged.variants.iter().map(|variant| format!("{}: {}", name(variant), count(variant))).collect()
 }
 
-/// `12 claims: 7 still hold, 5 undecided (3 of them by one seed)`.
+/// The numbers of verdicts of a variant: `12 claims: 7 still hold, 5 undecided (3 of them by one seed)`.
 pub fn count(variant: &Variant) -> String {
     let all = variant.claims.len();
     let parts: Vec<String> = Verdict::ALL
@@ -28,8 +29,9 @@ pub fn count(variant: &Variant) -> String {
     match all {
         // The table of the means of the other tables is not counted.
         0 if !variant.factors.is_empty() => {
-            let own = variant.factors.iter().filter(|table| table.best.iter().any(Option::is_some));
-            format!("{} of factors, no claims", counted(own.count(), "table"))
+            let tables =
+                variant.factors.iter().filter(|table| table.best.iter().any(Option::is_some));
+            format!("{} of factors, no claims", counted(tables.count(), "table"))
         }
         0 => "no claims".into(),
         1 => format!("1 claim: {}{single}", parts.join(", ")),
@@ -81,7 +83,7 @@ impl Table {
     }
 }
 
-/// `Published: Author, 2008`; `None` for a study without a publication.
+/// The publication: `Published: Author, 2008`; `None` for a study without one.
 pub fn published(judged: &Judged) -> Option<String> {
     (!judged.source.is_empty()).then(|| format!("Published: {}", judged.source))
 }
@@ -93,7 +95,8 @@ fn name(variant: &Variant) -> String {
     sanitize(&format!("{}{scale}", variant.name))
 }
 
-/// `as then, scale 1/10: kernel 6.1.0-44-amd64`; a point of a timeline, whose name has its kernel, has only the name.
+/// The heading of a variant: `as then, scale 1/10: kernel 6.1.0-44-amd64`. That of a point of a timeline is only its
+/// name, which contains the kernel.
 pub fn subject(variant: &Variant) -> String {
     if variant.kernel.is_some()
         && variant.kernels.iter().all(|kernel| Some(kernel) == variant.kernel.as_ref())
@@ -191,7 +194,7 @@ pub fn grids(table: &Table) -> Grid {
     Grid { heads, rows: rows.collect() }
 }
 
-/// `extract s`.
+/// The head of a column: `extract s`.
 pub fn head(column: &super::Column) -> String {
     match column.unit.as_str() {
         "count" => sanitize(&column.name),
@@ -199,7 +202,7 @@ pub fn head(column: &super::Column) -> String {
     }
 }
 
-/// `402.1 ±0.4 %`.
+/// A number with its interval: `402.1 ±0.4 %`.
 pub fn format_measured(number: &Number) -> String {
     let value = digits(number.value);
     let half = number.interval.map(|(low, high)| (high - low) / 2.0);
@@ -270,12 +273,12 @@ fn whole_rows(table: &Table, places: &[String]) -> String {
     let mut named: Vec<String> = Vec::new();
     for row in &table.rows {
         let cell_name = |column: &super::Column| format!("{}, {}", row.label, column.name);
-        let of_row: Vec<String> =
+        let row_cells: Vec<String> =
             table.columns.iter().map(cell_name).filter(|place| places.contains(place)).collect();
-        if of_row.len() == table.columns.len() {
+        if row_cells.len() == table.columns.len() {
             named.push(row.label.clone());
         } else {
-            named.extend(of_row);
+            named.extend(row_cells);
         }
     }
     named.join("; ")
@@ -293,7 +296,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn four_digits_and_no_empty_decimals() {
+    fn numbers_have_four_digits_and_no_trailing_zeros() {
         let shown = [0.0, 0.01234, 1.5, 15.704, 171.15, 1999.8, 725_000.0].map(digits);
         assert_eq!(shown, ["0", "0.01234", "1.5", "15.7", "171.2", "2000", "725000"]);
     }

@@ -1,6 +1,6 @@
 //! The results of a study: every claim with its verdict, and the published tables with the measured numbers.
 //!
-//! These types only hold results; a crate above this one judges them. [`Results`] are
+//! These types only hold the results; the claims are judged in a crate that depends on this one. [`Results`] are
 //! printed, and [`crate::study_page`] puts them at the front of the page.
 
 mod document;

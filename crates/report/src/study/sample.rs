@@ -1,4 +1,4 @@
-//! Sample results of a study for tests: every verdict, a table with a doubt and a gap, a variant at a scale.
+//! Sample results of a study for tests: every verdict, a table with a doubt and a gap, a variant at a reduced scale.
 
 use super::{
     Cell, Claim, Column, Factor, FactorRow, Factors, Judged, Number, Row, Table, Variant, Verdict,
@@ -136,7 +136,8 @@ pub fn judged() -> Judged {
     }
 }
 
-/// The sample as a study without a publication: two tables of factors over two machines, one row not in both.
+/// The sample as a study without a publication: two tables of factors over two machines; one row has no result on one
+/// of the machines.
 pub fn factors() -> Judged {
     let number = |value: f64| Number { value, n: 3, interval: Some((value * 0.98, value * 1.02)) };
     let factor = |value: f64| Factor { factor: Some(number(value)), ..Factor::default() };

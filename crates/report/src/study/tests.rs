@@ -89,21 +89,24 @@ fn json_has_the_verdicts_as_words_and_nothing_rounded() {
 }
 
 #[test]
-fn json_fits_its_published_schema_which_knows_every_verdict_and_no_other() {
+fn json_fits_its_published_schema_which_allows_every_verdict_and_no_other_word() {
     let schema =
         crate::schemas::ALL.iter().find(|schema| schema.name == "judged").unwrap().schema();
     assert!(jsonschema::meta::is_valid(&schema));
     let validator = jsonschema::draft202012::new(&schema).unwrap();
     let valid: serde_json::Value =
         serde_json::from_str(&json(&sample::judged(), extras()).unwrap()).unwrap();
-    let problems: Vec<String> = validator.iter_errors(&valid).map(|e| e.to_string()).collect();
-    assert_eq!(problems, Vec::<String>::new());
-    let with = |verdict: &str| {
+    let errors: Vec<String> = validator.iter_errors(&valid).map(|e| e.to_string()).collect();
+    assert_eq!(errors, Vec::<String>::new());
+    let is_valid_with = |verdict: &str| {
         let mut json = valid.clone();
         json["variants"][0]["claims"][0]["verdict"] = verdict.into();
         validator.is_valid(&json)
     };
-    assert!(Verdict::ALL.iter().all(|verdict| with(verdict.word())) && !with("unknown verdict"));
+    assert!(
+        Verdict::ALL.iter().all(|verdict| is_valid_with(verdict.word()))
+            && !is_valid_with("unknown verdict")
+    );
     let mut unknown = valid.clone();
     unknown["surprise"] = 1.into();
     let mut missing = valid.clone();
@@ -112,7 +115,7 @@ fn json_fits_its_published_schema_which_knows_every_verdict_and_no_other() {
 }
 
 #[test]
-fn words_of_a_verdict_agree_with_their_number_and_colour_adds_nothing() {
+fn words_of_a_verdict_agree_with_the_count_and_colour_adds_no_words() {
     assert_eq!(Verdict::StillHolds.words(1), "still holds");
     assert_eq!(Verdict::NoLongerHolds.words(0), "no longer hold");
     assert_eq!(Verdict::Undecided.words(7), "undecided");

@@ -7,7 +7,7 @@ use crate::number::sanitize;
 
 /// The kernels of one set of conditions.
 pub struct Timeline<'a> {
-    /// `as then`.
+    /// The conditions: `as then`.
     pub conditions: &'a str,
     /// Its points, starting with the oldest kernel.
     pub points: Vec<&'a Variant>,
@@ -29,7 +29,7 @@ pub fn timelines(judged: &Judged) -> Vec<Timeline<'_>> {
 }
 
 impl Timeline<'_> {
-    /// `as then, scale 1/10, kernel by kernel`.
+    /// The title: `as then, scale 1/10, kernel by kernel`.
     pub fn title(&self) -> String {
         let scale = match self.points.first() {
             Some(point) if point.scale != 1 => format!(", scale 1/{}", point.scale),
@@ -113,11 +113,11 @@ pub fn changes(states: &[&Claim]) -> bool {
     states.windows(2).any(|pair| pair[0].verdict != pair[1].verdict)
 }
 
-/// `still holds 1.52`.
+/// The verdict in short form, with its number: `still holds 1.52`.
 pub fn short_verdict(claim: &Claim) -> String {
     let verdict = claim.verdict;
-    let called = claim.verdict_text();
-    let short = if verdict == Verdict::NotTestable { "not testable" } else { &called };
+    let full = claim.verdict_text();
+    let short = if verdict == Verdict::NotTestable { "not testable" } else { &full };
     claim.measured.map_or(short.into(), |number| format!("{short} {}", digits(number.value)))
 }
 

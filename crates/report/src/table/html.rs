@@ -33,23 +33,23 @@ pub fn html(document: &Document) -> String {
                 out += &format!("<pre>{}</pre>\n", HtmlEscape(&lines.join("\n")));
             }
             Block::Paragraph(text) => out += &format!("<p>{}</p>\n", HtmlEscape(&text)),
-            // The others are reduced to these.
+            // `simplified` leaves no other kinds.
             _ => {}
         }
     }
     out
 }
 
-/// A table.
+/// A table as HTML.
 pub fn table(table: &Table) -> String {
     let shown: Vec<usize> = table.shown().collect();
     let mut out = "<table>\n".to_string();
-    let left_out = match table.omitted_rows {
+    let omitted = match table.omitted_rows {
         0 => String::new(),
         n => format!("; {n} more rows are omitted here; --format csv has them"),
     };
-    if !(table.caption.is_empty() && left_out.is_empty()) {
-        out += &format!("<caption>{}{left_out}</caption>\n", HtmlEscape(&table.caption));
+    if !(table.caption.is_empty() && omitted.is_empty()) {
+        out += &format!("<caption>{}{omitted}</caption>\n", HtmlEscape(&table.caption));
     }
     out += "<thead><tr>";
     for column in &shown {

@@ -18,7 +18,7 @@ pub struct Layout {
 }
 
 impl Layout {
-    /// Drops the same columns from all tables, those with the highest priority first. Digits are never truncated.
+    /// Omits the same columns from all tables, those with the highest priority first. Digits are never truncated.
     pub fn of(tables: &[&Table], width: usize) -> Layout {
         let mut priorities: Vec<u8> =
             tables.iter().flat_map(|table| columns(table)).map(|(_, head)| head.priority).collect();
@@ -165,7 +165,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_long_name_is_broken_after_its_commas_and_loses_nothing() {
+    fn a_long_name_is_wrapped_after_its_commas_and_stays_complete() {
         let name = "ext4, RAID 5x3, file system of 8 GiB, 6.12";
         assert_eq!(wrap_name(name, 24), ["ext4, RAID 5x3,", "  file system of 8 GiB,", "  6.12"]);
         assert_eq!(wrap_name(name, 80), [name]);

@@ -1,8 +1,7 @@
 //! Tables: columns with their heads, cells and meanings.
 //!
-//! Every command and the page use this one type for tables. A command's output is an [`Output`]: a
-//! [`Document`] for people, rows for spreadsheets and JSON for programs. Each format is one file here and its
-//! rows in [`Format`].
+//! Every command and the page use the type [`Table`]. A command's output is an [`Output`]: a [`Document`] for people,
+//! rows for spreadsheets and JSON for programs. Each format has one file here and its entries in [`Format`].
 
 mod csv;
 mod data;
@@ -71,7 +70,7 @@ impl Format {
     /// Writes a command's output in this format; ends in a newline.
     ///
     /// # Errors
-    /// A record has no such form; [`ReportError::Format`] if this output is not available in this format.
+    /// A record that has no such form; [`ReportError::Format`] if this output is not available in this format.
     pub fn write(self, output: &dyn Output, style: Style) -> Result<String, ReportError> {
         Ok(match self {
             Format::Text => text::text(&output.document(), style, false),

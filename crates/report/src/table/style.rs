@@ -7,7 +7,7 @@ pub struct Style {
     pub color: bool,
     /// Columns of the terminal.
     pub width: usize,
-    /// True for everything: the meaning of columns and flags, work units, times of calls, lab identities.
+    /// True to print everything: the meaning of columns and flags, work units, times of calls, lab identities.
     pub full: bool,
 }
 

@@ -36,7 +36,7 @@ struct Writer<'d> {
     style: Style,
     ascii: bool,
     out: String,
-    /// The layouts of tables, by layout number.
+    /// The layouts of tables, by column group.
     layouts: BTreeMap<usize, Layout>,
 }
 
@@ -69,7 +69,7 @@ impl Writer<'_> {
                     }
                 }
             }
-            // Of interest if two results do not agree.
+            // The labs matter only if two results do not agree.
             Block::Labs(labs)
                 if !self.style.full && labs.iter().all(|lab| lab.differs.is_empty()) =>
             {

@@ -61,7 +61,7 @@ fn json_is_the_records_themselves() {
 }
 
 #[test]
-fn a_narrow_terminal_loses_columns_and_never_a_digit() {
+fn a_narrow_terminal_omits_columns_and_never_a_digit() {
     let wide = text(&fixture::trials(), 120);
     for width in [40, 50, 60, 72, 80, 90] {
         let narrow = text(&fixture::trials(), width);
@@ -160,7 +160,7 @@ fn a_name_with_commas_is_parenthesized_in_a_sentence() {
 }
 
 #[test]
-fn a_long_label_is_truncated_before_a_digit() {
+fn a_long_label_is_truncated_and_digits_are_not() {
     let mut trials = fixture::trials();
     for trial in &mut trials {
         trial.plan.label = format!("{} with a label of more than forty letters", trial.plan.label);

@@ -1,7 +1,7 @@
 use super::*;
 use crate::{Format, Style};
 
-fn worth(what: &str, alone: f64) -> OptionEffect {
+fn effect(what: &str, alone: f64) -> OptionEffect {
     OptionEffect {
         what: what.into(),
         alone: Some(alone),
@@ -22,7 +22,7 @@ pub fn sample() -> Tuned {
         gives_up: vec!["compatibility: older kernels refuse it".into()],
         ..Settings::default()
     };
-    let recommended = OptionEffect { is_recommended: true, ..worth("journal=fast_commit", -0.3) };
+    let recommended = OptionEffect { is_recommended: true, ..effect("journal=fast_commit", -0.3) };
     let front = |words: &str, seconds: f64, losses: u64| Candidate {
         words: words.into(),
         seconds,
@@ -37,7 +37,7 @@ pub fn sample() -> Tuned {
         default_seconds: 2.0,
         seconds: 1.4,
         confirmed: Some(Ratio { ratio: 0.7, interval: Some((0.69, 0.71)), n: 5, holds: true }),
-        effects: vec![recommended, worth("barrier=off", 0.0)],
+        effects: vec![recommended, effect("barrier=off", 0.0)],
         points: vec![PointTime {
             words: "journal=fast_commit".into(),
             seconds: 1.4,
@@ -77,7 +77,7 @@ fn text(tuned: &Tuned) -> String {
 }
 
 #[test]
-fn the_front_has_what_no_other_candidate_dominates() {
+fn the_front_has_the_candidates_that_no_other_dominates() {
     let tuned = sample();
     let front: Vec<bool> =
         tuned.filesystems[0].front.iter().map(|candidate| candidate.is_on_front).collect();
@@ -125,7 +125,7 @@ fn phases_that_disagree_are_named_with_the_option_that_decides() {
 }
 
 #[test]
-fn a_stored_result_is_read_again_and_another_version_is_refused() {
+fn a_stored_result_is_read_back_and_a_different_version_is_refused() {
     let tuned = sample();
     let stored = serde_json::to_string(&tuned).unwrap();
     assert_eq!(Tuned::parse(&stored).unwrap().filesystems[0].trials, 12);
@@ -143,8 +143,8 @@ fn the_page_has_bars_and_the_front_and_needs_nothing_from_the_network() {
     {
         assert!(page.contains(part), "{part}");
     }
-    for outside in ["http:", "https:", "<script", "<link", "<img", "@import", "NaN"] {
-        assert!(!page.contains(outside), "{outside}");
+    for forbidden in ["http:", "https:", "<script", "<link", "<img", "@import", "NaN"] {
+        assert!(!page.contains(forbidden), "{forbidden}");
     }
     assert_eq!(page.matches("<svg class=\"chart").count(), 2);
 }

@@ -21,7 +21,7 @@ pub const INSTRUMENT_LIMIT: f64 = 0.03;
 pub const MIN_ON_HOST: Nanos = Nanos(500_000_000);
 
 /// The minimum time in the lab. Virtual time has no jitter, so it may be lower, but periodic work
-/// (jbd2, write-back) must still be small compared with a phase: pyperf's minimum time of a sample
+/// (jbd2, write-back) must still be small compared with a phase. The value is pyperf's minimum time of a sample
 /// (`--min-time`).
 pub const MIN_IN_LAB: Nanos = Nanos(100_000_000);
 
@@ -31,14 +31,14 @@ pub const CPU_LIMIT: f64 = 0.90;
 /// Relative standard deviation above which pyperf warns that a benchmark is unstable.
 pub const NOISE_LIMIT: f64 = 0.10;
 
-/// Half the 95 % interval, relative, above which a mean is too uncertain to be read as a number: the
-/// same tenth, for the displayed interval. With two or three repeats, the interval reaches the limit long
-/// before the deviation does (at a deviation of 1.1 % or 4.0 % of the mean).
+/// The relative half-width of the 95 % interval above which a mean is too uncertain to be read as a number: the same
+/// 10 % as for the deviation. With two or three repeats, the interval reaches the limit long before the deviation does
+/// (at a deviation of 1.1 % or 4.0 % of the mean).
 pub const INTERVAL_LIMIT: f64 = 0.10;
 
 /// The relative excess over the device's speed above which a result is flagged, because a baseline measured on the
-/// device itself is no more exact. An own choice: linuxinsight's write of 63 MB/s on a platter of 57 MB/s (2006) is
-/// 10 % above.
+/// device itself is no more accurate. The value is fsdyno's own choice: linuxinsight's write of 63 MB/s on a platter of
+/// 57 MB/s (2006) is 10 % above.
 pub const SPEED_TOLERANCE: f64 = 0.05;
 
 /// The maximum speed of a device: sequential bytes per second, from its baseline or its model.
@@ -54,7 +54,8 @@ pub struct DeviceSpeed {
 pub type Run<'a> = (&'a Trial, &'a Phase);
 
 /// The flags of repeats of one phase, the most serious first. A fault in any repeat flags all; a condition of
-/// size (too short, the instrument's share, the CPU's) is judged by their sum, because their mean is displayed.
+/// size (too short, the instrument's share, the CPU's) is judged by the sum over the repeats, because their mean is
+/// displayed.
 /// `speed` returns the speed of a trial's device, if it is known.
 ///
 /// [`Flag::Unsafe`] and [`Flag::Noisy`] are not determined here: the first follows from the options of a plan, the
@@ -271,10 +272,14 @@ mod tests {
 
     #[test]
     fn a_change_without_a_device_write_is_cached() {
-        let silent = Phase { device: Some(Device::default()), ..sound() };
-        assert_eq!(flags(&trial("lab"), &silent), [Flag::Cached]);
-        let blind = Phase { device: None, ..sound() };
-        assert_eq!(flags(&trial("host"), &blind), [], "without counters there is no flag");
+        let without_writes = Phase { device: Some(Device::default()), ..sound() };
+        assert_eq!(flags(&trial("lab"), &without_writes), [Flag::Cached]);
+        let without_counters = Phase { device: None, ..sound() };
+        assert_eq!(
+            flags(&trial("host"), &without_counters),
+            [],
+            "without counters there is no flag"
+        );
     }
 
     #[test]
@@ -324,7 +329,7 @@ mod tests {
         };
         for (wanted, done) in [("remount", "sync"), ("drop", "none"), ("drop", "sync")] {
             assert_eq!(judged("delete", wanted, done), [Flag::NotCold], "{wanted} -> {done}");
-            assert_eq!(judged("create", wanted, done), [], "of another phase");
+            assert_eq!(judged("create", wanted, done), [], "the gap of another phase");
         }
         for (wanted, done) in [("remount", "drop"), ("remount", "remount"), ("sync", "sync")] {
             assert_eq!(judged("delete", wanted, done), [], "{wanted} -> {done}");
@@ -332,7 +337,7 @@ mod tests {
     }
 
     #[test]
-    fn the_lab_may_be_shorter_than_a_host() {
+    fn a_phase_in_the_lab_may_be_shorter_than_on_a_host() {
         let short = Phase { returned_ns: Nanos(200_000_000), ..sound() };
         assert_eq!(flags(&trial("host"), &short), [Flag::TooShort]);
         assert_eq!(flags(&trial("lab"), &short), []);
@@ -344,13 +349,13 @@ mod tests {
     fn one_short_trial_among_long_ones_is_not_too_short() {
         let host = trial("host");
         let phase = |ns| Phase { returned_ns: Nanos(ns), ..sound() };
-        let cached = |times: &[u64]| {
+        let flags_of = |times: &[u64]| {
             let phases: Vec<Phase> = times.iter().map(|ns| phase(*ns)).collect();
             let runs: Vec<Run<'_>> = phases.iter().map(|phase| (&host, phase)).collect();
             super::flags(&runs, |_, _| None)
         };
-        assert_eq!(cached(&[1_440_000_000, 499_999_999, 900_000_000]), []);
-        assert_eq!(cached(&[500_000_000, 499_999_999, 499_999_999]), [Flag::TooShort]);
+        assert_eq!(flags_of(&[1_440_000_000, 499_999_999, 900_000_000]), []);
+        assert_eq!(flags_of(&[500_000_000, 499_999_999, 499_999_999]), [Flag::TooShort]);
         let fifth = phase(100_000_000);
         assert_eq!(shortfall(&[(&host, &fifth)]).round(), 5.0);
     }
@@ -358,21 +363,21 @@ mod tests {
     #[test]
     fn the_instrument_is_judged_by_its_share_of_all_repeats() {
         let lab = trial("lab");
-        let taken = |ns| {
+        let phase_with_instrument = |ns| {
             let mut phase = sound();
             phase.instrument.server_cpu_ns = Nanos(ns);
             phase
         };
-        let noisy = |one: u64, other: u64| {
-            let phases = [taken(one), taken(other)];
+        let flags_of = |one: u64, other: u64| {
+            let phases = [phase_with_instrument(one), phase_with_instrument(other)];
             super::flags(&[(&lab, &phases[0]), (&lab, &phases[1])], |_, _| None)
         };
-        assert_eq!(noisy(80_000_000, 0), []);
-        assert_eq!(noisy(80_000_000, 60_000_000), [Flag::InstrumentBound]);
+        assert_eq!(flags_of(80_000_000, 0), []);
+        assert_eq!(flags_of(80_000_000, 60_000_000), [Flag::InstrumentBound]);
     }
 
     #[test]
-    fn a_phase_of_nearly_only_instructions_is_flagged_in_the_lab_alone() {
+    fn a_phase_of_almost_only_cpu_time_is_flagged_only_in_the_lab() {
         let mut lab = trial("lab");
         let disk = DiskPlan { name: "instant".into(), spec: Default::default() };
         lab.plan.medium = MediumPlan::Modelled(disk.into());
@@ -397,7 +402,7 @@ mod tests {
     }
 
     #[test]
-    fn the_instrument_may_take_three_percent_to_the_durable_stamp_and_no_more() {
+    fn the_instrument_may_take_three_percent_of_the_time_to_durable_and_no_more() {
         let mut phase = sound();
         phase.instrument.server_cpu_ns = Nanos(40_000_000);
         phase.instrument.engine_ns = Nanos(20_000_000);
@@ -407,10 +412,10 @@ mod tests {
     }
 
     #[test]
-    fn a_dirty_check_or_a_difference_on_disk_fails() {
-        let mut dirty = trial("lab");
-        dirty.measured.check = Some(CheckReport { clean: false, ..Default::default() });
-        assert_eq!(flags(&dirty, &sound()), [Flag::CheckFailed]);
+    fn a_failed_check_or_a_difference_on_disk_is_flagged() {
+        let mut unclean = trial("lab");
+        unclean.measured.check = Some(CheckReport { clean: false, ..Default::default() });
+        assert_eq!(flags(&unclean, &sound()), [Flag::CheckFailed]);
         let mut differs = trial("lab");
         differs.measured.verify.problems = 1;
         assert_eq!(flags(&differs, &sound()), [Flag::CheckFailed]);
@@ -418,7 +423,7 @@ mod tests {
 
     #[test]
     fn more_bytes_than_the_device_can_transfer_are_above_its_speed() {
-        // Linuxinsight 2006: 63 MB/s written, 53 read, on a platter that passes 57.
+        // Linuxinsight 2006: 63 MB/s written and 53 read, on a platter with 57 MB/s.
         let speed = Some(DeviceSpeed { read: 57e6, write: 57e6 });
         let wrote = |bytes| Phase { bytes_written: Bytes(bytes), ..sound() };
         let phase = wrote(126_000_000);
@@ -440,7 +445,7 @@ mod tests {
     }
 
     #[test]
-    fn an_interval_too_wide_is_noisy_where_the_deviation_is_not() {
+    fn a_wide_interval_is_noisy_even_if_the_deviation_is_small() {
         // Two values 1.5 % apart: deviation 1.06 %, half the interval 9.5 %; 1.7 %: 10.8 %.
         assert!(!noisy(&Summary::of(&[1.0, 1.015]).unwrap()));
         assert!(noisy(&Summary::of(&[1.0, 1.017]).unwrap()));

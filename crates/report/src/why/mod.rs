@@ -172,7 +172,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn one_phase_alone_is_the_only_one_in_every_table() {
+    fn a_selected_phase_is_the_only_one_in_every_table() {
         let mut explained = explained("x");
         let mut second = explained.phases[0].clone();
         second.name = "create".into();

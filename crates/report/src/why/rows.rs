@@ -44,7 +44,7 @@ pub fn places(explained: &Explained) -> Vec<Requests> {
     places
 }
 
-/// The requests of mkfs and verification, outside the disk's time.
+/// The sum of the untimed requests, such as those of mkfs and verification.
 pub fn untimed(explained: &Explained) -> Sum {
     let mut sum = Sum::default();
     explained
@@ -95,7 +95,7 @@ pub fn sums(explained: &Explained) -> String {
     let (requests, time) = account.attributed_shares();
     // Rounded down, so that it is not shown as 100 % unless all are attributed.
     let rounded_down = |share: f64| (share * 10_000.0).floor() / 100.0;
-    let cut = match explained.log.lost {
+    let truncated = match explained.log.lost {
         0 => String::new(),
         lost => {
             format!(" The log was truncated: {} more requests are in no row.", number::count(lost))
@@ -111,7 +111,7 @@ pub fn sums(explained: &Explained) -> String {
         rounded_down(requests),
         rounded_down(time),
         if requests < 1.0 { UNATTRIBUTED } else { "" },
-    ) + &cut
+    ) + &truncated
 }
 
 /// Instructions of a phase by task.

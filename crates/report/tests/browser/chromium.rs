@@ -14,21 +14,21 @@ pub struct Browser {
     from: BufReader<ChildStdout>,
     session: String,
     last: u64,
-    /// Messages of the page's console, and failed loads.
-    pub complaints: Vec<String>,
+    /// Messages of the page's console, exceptions, and requests to the network.
+    pub errors: Vec<String>,
     profile: tempfile::TempDir,
 }
 
-/// The colour scheme in which a page is viewed.
+/// The form in which a page is viewed: on a screen in one of the colour schemes, or printed.
 #[derive(Clone, Copy, Debug)]
-pub enum Light {
-    Day,
-    Night,
-    Paper,
+pub enum View {
+    Light,
+    Dark,
+    Print,
 }
 
 impl Browser {
-    /// Starts headless chromium; none if it is not installed.
+    /// Starts headless chromium, or returns `None` if it is not installed.
     pub fn start() -> Option<Browser> {
         let program = ["/usr/bin/chromium", "/usr/bin/chromium-browser", "/usr/bin/google-chrome"]
             .into_iter()
@@ -50,21 +50,21 @@ impl Browser {
             .unwrap();
         let (to, from) = (child.stdin.take().unwrap(), child.stdout.take().unwrap());
         let from = BufReader::new(from);
-        let (session, complaints) = (String::new(), Vec::new());
-        let mut browser = Browser { child, to, from, session, last: 0, complaints, profile };
-        let page = browser.ask("Target.createTarget", json!({"url": "about:blank"}));
+        let (session, errors) = (String::new(), Vec::new());
+        let mut browser = Browser { child, to, from, session, last: 0, errors, profile };
+        let page = browser.send("Target.createTarget", json!({"url": "about:blank"}));
         let target = page["targetId"].clone();
         let attach = json!({"targetId": target, "flatten": true});
-        let attached = browser.ask("Target.attachToTarget", attach);
+        let attached = browser.send("Target.attachToTarget", attach);
         browser.session = attached["sessionId"].as_str().unwrap().to_string();
         for domain in ["Page", "Runtime", "Log", "Network"] {
-            browser.ask(&format!("{domain}.enable"), json!({}));
+            browser.send(&format!("{domain}.enable"), json!({}));
         }
         Some(browser)
     }
 
     /// Sends a command and waits for its answer; events in between are handled.
-    pub fn ask(&mut self, method: &str, params: Value) -> Value {
+    pub fn send(&mut self, method: &str, params: Value) -> Value {
         self.last += 1;
         let mut command = json!({"id": self.last, "method": method, "params": params});
         if !self.session.is_empty() {
@@ -90,21 +90,21 @@ impl Browser {
         }
         let message: Value = serde_json::from_slice(&bytes).unwrap();
         let method = message["method"].as_str().unwrap_or_default();
-        let has_failed = ["Runtime.exceptionThrown", "Runtime.consoleAPICalled", "Log.entryAdded"]
+        let is_error = ["Runtime.exceptionThrown", "Runtime.consoleAPICalled", "Log.entryAdded"]
             .contains(&method);
         let url = message["params"]["request"]["url"].as_str().unwrap_or_default();
-        let fetched = method == "Network.requestWillBeSent" && !url.starts_with("file:");
-        if has_failed || fetched {
-            self.complaints.push(message["params"].to_string());
+        let is_fetched = method == "Network.requestWillBeSent" && !url.starts_with("file:");
+        if is_error || is_fetched {
+            self.errors.push(message["params"].to_string());
         }
         message
     }
 
     /// Opens a file in a window of this width, and waits until it is loaded.
-    pub fn open(&mut self, file: &Path, width: u32, light: Light) {
-        self.look(width, light);
+    pub fn open(&mut self, file: &Path, width: u32, view: View) {
+        self.set_view(width, view);
         let url = format!("file://{}", file.display());
-        let opened = self.ask("Page.navigate", json!({"url": url}));
+        let opened = self.send("Page.navigate", json!({"url": url}));
         assert!(opened["errorText"].is_null(), "{opened}");
         loop {
             if self.next()["method"] == "Page.loadEventFired" {
@@ -113,24 +113,24 @@ impl Browser {
         }
     }
 
-    /// Shows the open page in another width or colour scheme.
-    pub fn look(&mut self, width: u32, light: Light) {
+    /// Sets the width of the window and the view of the open page.
+    pub fn set_view(&mut self, width: u32, view: View) {
         let size =
             json!({"width": width, "height": 800, "deviceScaleFactor": 1, "mobile": width < 500});
-        self.ask("Emulation.setDeviceMetricsOverride", size);
-        let (media, scheme) = match light {
-            Light::Day => ("screen", "light"),
-            Light::Night => ("screen", "dark"),
-            Light::Paper => ("print", "light"),
+        self.send("Emulation.setDeviceMetricsOverride", size);
+        let (media, scheme) = match view {
+            View::Light => ("screen", "light"),
+            View::Dark => ("screen", "dark"),
+            View::Print => ("print", "light"),
         };
         let features = json!([{"name": "prefers-color-scheme", "value": scheme}]);
-        self.ask("Emulation.setEmulatedMedia", json!({"media": media, "features": features}));
+        self.send("Emulation.setEmulatedMedia", json!({"media": media, "features": features}));
     }
 
     /// The value of an expression in the page.
     pub fn value(&mut self, expression: &str) -> Value {
         let params = json!({"expression": expression, "returnByValue": true});
-        let answer = self.ask("Runtime.evaluate", params);
+        let answer = self.send("Runtime.evaluate", params);
         assert!(answer["exceptionDetails"].is_null(), "{expression}: {answer}");
         answer["result"]["value"].clone()
     }
@@ -140,23 +140,23 @@ impl Browser {
         for kind in ["rawKeyDown", "keyUp"] {
             let params =
                 json!({"type": kind, "key": key, "code": key, "windowsVirtualKeyCode": code});
-            self.ask("Input.dispatchKeyEvent", params);
+            self.send("Input.dispatchKeyEvent", params);
         }
     }
 
     /// Saves a picture of the first `height` pixels, if FSDYNO_SHOTS names a folder.
-    pub fn shoot(&mut self, name: &str, width: u32, height: u32) {
+    pub fn save_screenshot(&mut self, name: &str, width: u32, height: u32) {
         let Some(folder) = std::env::var_os("FSDYNO_SHOTS") else { return };
         let clip = json!({"x": 0, "y": 0, "width": width, "height": height, "scale": 1});
         let params = json!({"format": "png", "captureBeyondViewport": true, "clip": clip});
-        let shot = self.ask("Page.captureScreenshot", params);
+        let shot = self.send("Page.captureScreenshot", params);
         let coded = Path::new(&folder).join(name).with_extension("base64");
         std::fs::write(coded, shot["data"].as_str().unwrap()).unwrap();
     }
 
     /// The printed page, as PDF in Base64.
-    pub fn paper(&mut self) -> String {
-        let printed = self.ask("Page.printToPDF", json!({"printBackground": false}));
+    pub fn print_pdf(&mut self) -> String {
+        let printed = self.send("Page.printToPDF", json!({"printBackground": false}));
         printed["data"].as_str().unwrap().to_string()
     }
 }

@@ -1,12 +1,12 @@
 //! Finds contradictions within a printed table: between times, counts and rates that belong together.
 //!
 //! Every number is treated as the range of values that it may stand for (`range`), and only numbers that no runs could
-//! have produced are a contradiction: a table without one is not necessarily right, but a table with one is wrong
-//! somewhere. The runs themselves need not be known.
+//! have produced are a contradiction: a table without contradictions is not necessarily right, but a table with one is
+//! wrong somewhere. The runs themselves need not be known.
 //!
-//! - `sample`: a mean with its deviation, extremes, number of runs and clock resolution;
-//! - `rate`: a time with the rate of the same work, and cells that count the same work;
-//! - `relation`: quotients, sums and limits.
+//! - `sample` checks a mean with its deviation, extremes, number of runs and clock resolution;
+//! - `rate` checks a time with the rate of the same work, and cells that count the same work;
+//! - `relation` checks quotients, sums and limits.
 
 pub mod range;
 pub mod rate;

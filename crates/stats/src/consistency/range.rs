@@ -1,7 +1,7 @@
 //! The range of values that a printed number stands for.
 
-/// The relative rounding error allowed for bounds: far below any printed digit, and far above the error of a dozen or
-/// so floating-point operations.
+/// The relative rounding error allowed for bounds: far below the last digit of any printed number, and far above the
+/// error of a dozen or so floating-point operations.
 const SLACK: f64 = 1e-9;
 
 /// Values from `low` to `high`, both included.
@@ -85,21 +85,21 @@ pub(super) fn above(value: f64, limit: f64) -> bool {
 /// `None` if the text is not a plain decimal number.
 pub fn parse_rounded(text: &str) -> Option<Range> {
     let (value, unit) = parse(text)?;
-    Some(from(value, value - unit / 2.0, value + unit / 2.0))
+    Some(range_around(value, value - unit / 2.0, value + unit / 2.0))
 }
 
 /// Parses a number that may have been rounded or truncated (many programs truncate): the range extends from half a unit
-/// of the last digit below to a whole unit above.
+/// of the last digit below the number to a whole unit above it.
 pub fn parse_truncated(text: &str) -> Option<Range> {
     let (value, unit) = parse(text)?;
-    Some(from(value, value - unit / 2.0, value + unit))
+    Some(range_around(value, value - unit / 2.0, value + unit))
 }
 
-fn from(value: f64, low: f64, high: f64) -> Range {
+fn range_around(value: f64, low: f64, high: f64) -> Range {
     Range { low: if value >= 0.0 { low.max(0.0) } else { low }, high }
 }
 
-/// Returns the value and the unit of its last digit.
+/// Returns the value of a printed number and the unit of its last digit.
 fn parse(text: &str) -> Option<(f64, f64)> {
     let plain: String = text.trim().chars().filter(|c| *c != ',').collect();
     let digits = plain.strip_prefix('-').unwrap_or(&plain);
@@ -116,34 +116,33 @@ fn parse(text: &str) -> Option<(f64, f64)> {
 mod tests {
     use super::*;
 
-    fn is(range: Option<Range>, low: f64, high: f64) -> bool {
+    fn has_bounds(range: Option<Range>, low: f64, high: f64) -> bool {
         range.is_some_and(|r| (r.low - low).abs() < 1e-9 && (r.high - high).abs() < 1e-9)
     }
 
     #[test]
-    fn a_number_stands_for_what_rounds_to_it() {
-        assert!(is(parse_rounded("15.70"), 15.695, 15.705));
-        assert!(is(parse_rounded("3,885.9"), 3885.85, 3885.95));
-        assert!(is(parse_rounded(".00"), 0.0, 0.005));
-        assert!(is(parse_rounded("-2"), -2.5, -1.5));
-        assert!(is(parse_truncated("99"), 98.5, 100.0));
+    fn a_number_stands_for_all_values_that_round_to_it() {
+        assert!(has_bounds(parse_rounded("15.70"), 15.695, 15.705));
+        assert!(has_bounds(parse_rounded("3,885.9"), 3885.85, 3885.95));
+        assert!(has_bounds(parse_rounded(".00"), 0.0, 0.005));
+        assert!(has_bounds(parse_rounded("-2"), -2.5, -1.5));
+        assert!(has_bounds(parse_truncated("99"), 98.5, 100.0));
         for bad in ["", ".", "1e3", "1.2.3", "12s", "NaN", "inf", "--1", "+1"] {
             assert_eq!(parse_rounded(bad), None, "{bad}");
         }
     }
 
     #[test]
-    fn ranges_meet_miss_and_divide() {
-        let of = |low, high| Range { low, high };
-        assert!(
-            of(1.0, 2.0).is_disjoint_from(of(2.1, 3.0))
-                && !of(1.0, 2.0).is_disjoint_from(of(2.0, 3.0))
-        );
-        assert!(!of(0.1 + 0.2, 1.0).is_disjoint_from(of(0.0, 0.3)), "rounding of floats is no gap");
-        assert!(of(1.0, 2.0).intersection(of(3.0, 4.0)).is_empty());
-        assert_eq!(of(1.0, 2.0) / of(4.0, 8.0), of(0.125, 0.5));
-        assert_eq!((of(1.0, 2.0) / of(0.0, 8.0)).high, f64::INFINITY);
-        assert_eq!((of(1.0, 2.0) + of(1.0, 1.0)).scaled(2.0), of(4.0, 6.0));
-        assert!(!of(0.0, f64::INFINITY).is_disjoint_from(of(1e300, f64::INFINITY)));
+    fn ranges_intersect_add_and_divide() {
+        let range = |low, high| Range { low, high };
+        assert!(range(1.0, 2.0).is_disjoint_from(range(2.1, 3.0)));
+        assert!(!range(1.0, 2.0).is_disjoint_from(range(2.0, 3.0)));
+        let gap = "a rounding error is not a gap";
+        assert!(!range(0.1 + 0.2, 1.0).is_disjoint_from(range(0.0, 0.3)), "{gap}");
+        assert!(range(1.0, 2.0).intersection(range(3.0, 4.0)).is_empty());
+        assert_eq!(range(1.0, 2.0) / range(4.0, 8.0), range(0.125, 0.5));
+        assert_eq!((range(1.0, 2.0) / range(0.0, 8.0)).high, f64::INFINITY);
+        assert_eq!((range(1.0, 2.0) + range(1.0, 1.0)).scaled(2.0), range(4.0, 6.0));
+        assert!(!range(0.0, f64::INFINITY).is_disjoint_from(range(1e300, f64::INFINITY)));
     }
 }

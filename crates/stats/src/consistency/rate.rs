@@ -1,14 +1,14 @@
-//! Checks a time against the rate of the same work: what count of work they imply, and whether any count fits.
+//! Checks a time against the rate of the same work: which amount of work they imply, and whether any amount fits both.
 //!
-//! Every run does the same count C of work, and its program prints the rate C / t, truncated or rounded to some step,
-//! and 0 if its clock measured no time. The mean of such rates is not C over the mean time: it is larger (Jensen 1906),
-//! and the deviation limits by how much.
+//! Every run does the same number C of units of work (the count), and its program prints the rate C / t, truncated or
+//! rounded to some step, or 0 if its clock measured no time. The mean of such rates is not C over the mean time: it is
+//! larger (Jensen 1906), and the deviation limits by how much.
 
 use super::range::Range;
 use super::sample::{Sample, check_sample};
 use super::{Contradiction, Rule};
 
-/// One cell: the times of some runs, and the rates of the same runs.
+/// One table cell: the times of some runs, and the rates of the same runs.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Cell {
     /// Name of the cell in messages.
@@ -20,9 +20,9 @@ pub struct Cell {
     pub rate: Sample,
 }
 
-/// Returns the contradictions of cells whose runs all did the same count of work (one workload, one kind of object
-/// counted): within each time, each rate and each pair, and between the pairs. `known` is the count, if it is known;
-/// otherwise the count on which most cells agree is used.
+/// Returns the contradictions of cells whose runs all did the same amount of work (one workload, one kind of counted
+/// object): within each time, each rate and each pair of the two, and between the pairs. `known` is the count if it is
+/// known; otherwise the count on which most cells agree is used.
 pub fn check_cells(cells: &[Cell], known: Option<Range>) -> Vec<Contradiction> {
     let alone = |cell: &Cell| {
         let time = check_sample(&format!("{}, time", cell.name), &cell.time);
@@ -52,11 +52,11 @@ pub fn check_cells(cells: &[Cell], known: Option<Range>) -> Vec<Contradiction> {
     found
 }
 
-/// The count implied by cells that count the same.
+/// The agreement on a count among cells that count the same work.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Agreement {
     /// No cell implies a count.
-    Silent,
+    NoCount,
     /// No count fits more than half of the cells.
     Split,
     /// More than half of the cells imply this count.
@@ -68,15 +68,15 @@ pub fn agreed_count(cells: &[Cell]) -> Agreement {
     // A cell that fits no count, or every count, has no vote.
     let votes = |count: &Range| !count.is_empty() && (count.low > 0.0 || count.high.is_finite());
     let counts: Vec<Range> = cells.iter().map(count).filter(votes).collect();
-    let holding =
+    let containing =
         |at: f64| counts.iter().filter(move |count| !count.is_disjoint_from(Range::exactly(at)));
     // One of the ranges begins where the maximum number of them overlap.
-    let best = counts.iter().map(|count| count.low).max_by_key(|low| holding(*low).count());
-    let Some(best) = best else { return Agreement::Silent };
-    if 2 * holding(best).count() <= counts.len() {
+    let best = counts.iter().map(|count| count.low).max_by_key(|low| containing(*low).count());
+    let Some(best) = best else { return Agreement::NoCount };
+    if 2 * containing(best).count() <= counts.len() {
         return Agreement::Split;
     }
-    holding(best).copied().reduce(Range::intersection).map_or(Agreement::Silent, Agreement::On)
+    containing(best).copied().reduce(Range::intersection).map_or(Agreement::NoCount, Agreement::On)
 }
 
 /// Returns the contradiction between a time and its rate, if there is one.
@@ -106,7 +106,7 @@ fn check_pair(cell: &Cell) -> Option<Contradiction> {
     fault(Rule::TimeAndRate, message)
 }
 
-/// Returns the counts that could have produced a cell's time and rate, or empty if none could.
+/// Returns the range of counts that could have produced a cell's time and rate, which is empty if none could.
 fn count(cell: &Cell) -> Range {
     let (time, rate) = (&cell.time, &cell.rate);
     let (mean, runs) = (time.exact_mean(), time.run_range());
@@ -116,18 +116,20 @@ fn count(cell: &Cell) -> Range {
         let high = if rate.mean.low > 0.0 { -1.0 } else { f64::INFINITY };
         return Range { low: 0.0, high };
     }
-    let idle = max_share_without_time(time);
+    let timeless_share = max_share_without_time(time);
     // Runs that measured time took at least one step of the clock.
     let shortest = runs.low.max(time.unit.unwrap_or(0.0));
     let by_mean = Range {
         low: rate.mean.low / max_mean_inverse(mean, shortest, runs.high),
-        // (Sum of C / t over the runs with time) / n >= C (1 - idle)^2 / mean (Jensen), less a step each.
-        high: (rate.mean.high + step) * mean.high / (1.0 - idle).powi(2),
+        // (Sum of C / t over the runs with time) / n >= C (1 - timeless_share)^2 / mean (Jensen); truncation lowers
+        // each rate by at most a step.
+        high: (rate.mean.high + step) * mean.high / (1.0 - timeless_share).powi(2),
     };
-    // If all runs measured time, C / t falls at the rate C / t^2: between C / high^2 and C / low^2 per second.
+    // If all runs measured time, C / t falls with t at the rate C / t^2: between C / high^2 and C / low^2 per second.
     // Truncation adds at most half a step of deviation (Popoviciu 1935).
     let (sd, shown) = (time.deviation(), rate.deviation());
-    if idle > 0.0 || runs.low == 0.0 || sd.high.is_infinite() || shown.high.is_infinite() {
+    if timeless_share > 0.0 || runs.low == 0.0 || sd.high.is_infinite() || shown.high.is_infinite()
+    {
         return by_mean;
     }
     by_mean.intersection(Range {
@@ -144,8 +146,8 @@ fn count(cell: &Cell) -> Range {
     })
 }
 
-/// Returns the largest share of runs that may have measured no time: if a share k of the runs is zero, the deviation is
-/// at least mean sqrt(k / (1 - k)).
+/// Returns the largest share of runs that may have measured no time: if the times of a share k of the runs are zero,
+/// the deviation is at least mean sqrt(k / (1 - k)).
 fn max_share_without_time(time: &Sample) -> f64 {
     if time.unit.is_none() || time.extremes.is_some_and(|(least, _)| least.low > 0.0) {
         return 0.0;
@@ -158,8 +160,8 @@ fn max_share_without_time(time: &Sample) -> f64 {
     ((share * n + 1e-6).floor() / n).min((n - 1.0) / n)
 }
 
-/// Returns the largest mean of 1 / t, with runs without time counted as 0: t is from `min` to `max` with this mean,
-/// so that 1 / t lies below its chord (Edmundson 1957), and no more runs took time than the mean allows.
+/// Returns the largest mean of 1 / t, with runs without time counted as 0. Since t lies between `min` and `max`, the
+/// curve 1 / t lies below its chord (Edmundson 1957), and no more runs took time than `mean` allows.
 fn max_mean_inverse(mean: Range, min: f64, max: f64) -> f64 {
     if min <= 0.0 {
         return f64::INFINITY;
@@ -229,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn a_rate_of_other_work_is_found_among_three() {
+    fn a_rate_of_different_work_is_found_among_three_cells() {
         let times = [[10.0, 11.0, 12.0], [20.0, 21.0, 21.0], [15.0, 15.0, 16.0]];
         let mut cells: Vec<Cell> = ["a", "b", "c"]
             .iter()
@@ -242,7 +244,7 @@ mod tests {
         cells[1] = cell("b", &times[1], 9300.0);
         assert_eq!(rules(&cells), [("b", Rule::OtherCount)]);
         let two = rules(&cells[..2]).len();
-        assert_eq!(two, 2, "of two that disagree neither is the right one");
+        assert_eq!(two, 2, "if two disagree, both are reported");
         let known = check_cells(&cells, Some(Range::exactly(9300.0)));
         assert_eq!(known.len(), 2, "a known count outvotes the majority");
     }
@@ -263,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn a_rate_exists_only_if_the_clock_measured_time() {
+    fn runs_without_measured_time_have_a_rate_of_zero() {
         let runs = [0.0, 0.0, 1.0, 0.0];
         let mut cells = vec![cell("a", &runs, 307.0), cell("b", &[1.0, 0.0, 1.0, 1.0], 307.0)];
         cells.extend([cell("c", &[0.0; 4], 307.0), cell("d", &[2.0, 1.0, 1.0, 0.0], 307.0)]);
@@ -277,7 +279,7 @@ mod tests {
     }
 
     #[test]
-    fn a_single_run_is_a_quotient() {
+    fn the_rate_of_a_single_run_is_checked_as_a_quotient() {
         let single = |time, rate, name: &str| Cell {
             name: name.into(),
             time: Sample::single(parse_rounded(time).unwrap()),

@@ -1,15 +1,15 @@
 //! Checks numbers that are quotients, sums or parts of others: the rate of one run (count / time), a share of CPU time
-//! ((user + system) / elapsed), the reads and writes of a number of transactions.
+//! ((user + system) / elapsed), or the reads and writes that add up to the transactions.
 
 use super::range::{Range, above};
 use super::{Contradiction, Rule};
 
 /// Compares a printed number with the result computed from its parts.
-pub fn check_equal(name: &str, shown: Range, made: Range) -> Option<Contradiction> {
-    shown.is_disjoint_from(made).then(|| Contradiction {
+pub fn check_equal(name: &str, shown: Range, computed: Range) -> Option<Contradiction> {
+    shown.is_disjoint_from(computed).then(|| Contradiction {
         name: name.into(),
         rule: Rule::NotEqual,
-        message: format!("{shown} is printed, but its parts give {made}"),
+        message: format!("{shown} is printed, but its parts give {computed}"),
     })
 }
 
@@ -30,18 +30,21 @@ mod tests {
 
     #[test]
     fn a_share_is_compared_with_its_parts_within_their_rounding() {
-        let of = |text| parse_rounded(text).unwrap();
-        let share = ((of("54.903") + of("81.789")) / of("618.991")).scaled(100.0);
-        assert_eq!(check_equal("extract", of("22.08"), share), None);
-        let found = check_equal("extract", of("22.09"), share).unwrap();
+        let rounded = |text| parse_rounded(text).unwrap();
+        let share = ((rounded("54.903") + rounded("81.789")) / rounded("618.991")).scaled(100.0);
+        assert_eq!(check_equal("extract", rounded("22.08"), share), None);
+        let found = check_equal("extract", rounded("22.09"), share).unwrap();
         assert_eq!((found.name.as_str(), found.rule), ("extract", Rule::NotEqual));
         assert!(found.to_string().contains("22.085 to 22.095"), "{found}");
     }
 
     #[test]
     fn a_part_may_equal_the_whole_but_not_exceed_it() {
-        let of = |text| parse_rounded(text).unwrap();
-        assert_eq!(check_at_most("run", of("47"), of("46.991")), None);
-        assert_eq!(check_at_most("run", of("63"), of("57")).unwrap().rule, Rule::MoreThanWhole);
+        let rounded = |text| parse_rounded(text).unwrap();
+        assert_eq!(check_at_most("run", rounded("47"), rounded("46.991")), None);
+        assert_eq!(
+            check_at_most("run", rounded("63"), rounded("57")).unwrap().rule,
+            Rule::MoreThanWhole
+        );
     }
 }

@@ -1,6 +1,6 @@
 //! Checks whether a mean and a deviation are possible, and what they imply about the unknown runs.
 //!
-//! The tests of whole units are GRIM (Brown and Heathers, "The GRIM test", Social Psychological and
+//! The tests for results in whole units are GRIM (Brown and Heathers, "The GRIM test", Social Psychological and
 //! Personality Science 8, 2017) and GRIMMER (Anaya 2016; in the form of Allard 2018).
 
 use super::range::{Range, above};
@@ -9,9 +9,9 @@ use super::{Contradiction, Rule};
 /// The divisor of a printed standard deviation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Divisor {
-    /// n: the population's deviation; older tables and the STDEVP of spreadsheets.
+    /// n, for the population's deviation, as in older tables and in the STDEVP of spreadsheets.
     Runs,
-    /// n - 1: the sample's deviation.
+    /// n - 1, for the sample's deviation.
     RunsLessOne,
 }
 
@@ -45,7 +45,7 @@ impl Sample {
         f64::from(self.runs.max(1))
     }
 
-    /// Returns the deviation with the divisor n: zero for one run, any value if none is printed.
+    /// Returns the deviation with the divisor n: zero for one run, any nonnegative value if no deviation is printed.
     pub(super) fn deviation(&self) -> Range {
         let n = self.n();
         if n == 1.0 {
@@ -67,7 +67,7 @@ impl Sample {
         (first <= last).then_some((first, last))
     }
 
-    /// Returns the mean, narrowed to the values that whole units can give; as printed if they can give none.
+    /// Returns the mean, narrowed to the values that runs in whole units can have; the printed range if there are none.
     pub(super) fn exact_mean(&self) -> Range {
         let sums = self.unit.and_then(|unit| self.sums(unit).zip(Some(unit)));
         sums.map_or(self.mean, |((first, last), unit)| Range {
@@ -91,8 +91,8 @@ impl Sample {
         })
     }
 
-    /// Returns true if all runs had the same value: they are whole units, and the deviation is smaller than it would be
-    /// if a single run were one unit off, unit sqrt(n - 1) / n.
+    /// Returns true if all runs had the same value: they are whole units, and the deviation is smaller than
+    /// unit sqrt(n - 1) / n, the deviation if a single run differs by one unit.
     pub(super) fn all_equal(&self) -> bool {
         let n = self.n();
         let least = self.unit.map_or(0.0, |unit| unit * (n - 1.0).sqrt() / n);
@@ -106,15 +106,15 @@ const SNAP: f64 = 1e-6;
 
 /// Returns the contradictions within one cell.
 pub fn check_sample(name: &str, sample: &Sample) -> Vec<Contradiction> {
-    let found = [units(sample), extremes(sample), spread(sample)];
+    let findings = [check_units(sample), check_extremes(sample), check_spread(sample)];
     let contradiction = |(rule, message)| Contradiction { name: name.into(), rule, message };
-    found.into_iter().flatten().map(contradiction).collect()
+    findings.into_iter().flatten().map(contradiction).collect()
 }
 
 type Finding = Option<(Rule, String)>;
 
-/// Checks that whole units can give the mean and the deviation.
-fn units(sample: &Sample) -> Finding {
+/// Checks that runs in whole units can have the mean and the deviation.
+fn check_units(sample: &Sample) -> Finding {
     let unit = sample.unit?;
     let n = sample.n();
     let Some((first, last)) = sample.sums(unit) else {
@@ -122,13 +122,13 @@ fn units(sample: &Sample) -> Finding {
         return Some((Rule::MeanOfUnits, message));
     };
     let sd = sample.deviation();
-    // With more sums than this, one always fits.
+    // Among more than a thousand sums, at least one always fits.
     if sd.high.is_infinite() || last - first > 1000.0 {
         return None;
     }
     let fits = |sum: f64| {
-        // The sum of squares is a whole number of the same parity as the sum, and smallest if the runs
-        // are as equal as possible.
+        // The sum of squares is a whole number with the same parity as the sum, and is smallest if the runs are as
+        // equal as possible.
         let squares = |sd: f64| n * (sd / unit).powi(2) + sum * sum / n;
         let rest = sum % n;
         let least =
@@ -151,7 +151,7 @@ fn units(sample: &Sample) -> Finding {
 }
 
 /// Checks that the mean lies between the extremes.
-fn extremes(sample: &Sample) -> Finding {
+fn check_extremes(sample: &Sample) -> Finding {
     let (least, most) = sample.extremes?;
     let outside = above(least.low, sample.mean.high) || above(sample.mean.low, most.high);
     let message = || format!("the mean {} is not between {least} and {most}", sample.mean);
@@ -161,7 +161,7 @@ fn extremes(sample: &Sample) -> Finding {
 /// Checks that the deviation fits the extremes or, because runs are not negative, the mean: at most sqrt((max -
 /// mean)(mean - min)) (Bhatia and Davis 2000), which is mean sqrt(n - 1) for the extremes 0 and n mean; at least (max -
 /// min) / sqrt(2 n) (von Szokefalvi Nagy 1918).
-fn spread(sample: &Sample) -> Finding {
+fn check_spread(sample: &Sample) -> Finding {
     let (sd, mean, n) = (sample.deviation(), sample.mean, sample.n());
     let most = mean.high * (n - 1.0).sqrt();
     if above(sd.low, most) {
@@ -170,7 +170,7 @@ fn spread(sample: &Sample) -> Finding {
         return Some((Rule::DeviationAndRange, message));
     }
     let (low, high) = sample.extremes?;
-    // The product is largest with the mean in the middle, or as near to the middle as its rounding allows.
+    // The product is largest if the mean is in the middle of the extremes, or as near to it as the mean's range allows.
     let middle = ((low.low + high.high) / 2.0).clamp(mean.low, mean.high);
     let most = ((high.high - middle).max(0.0) * (middle - low.low).max(0.0)).sqrt();
     let least = (high.low - low.high).max(0.0) / (2.0 * n).sqrt();
@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn a_mean_of_whole_units_has_only_some_decimals() {
+    fn a_mean_of_whole_units_can_have_only_some_decimals() {
         // The GRIM paper's own example: 28 integer answers cannot have the mean 5.19.
         assert_eq!(rules(&cell("5.19", "", 28, Some(1.0))), [Rule::MeanOfUnits]);
         assert_eq!(rules(&cell("5.18", "", 28, Some(1.0))), []);
@@ -206,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn a_deviation_of_whole_units_has_only_some_values_too() {
+    fn a_deviation_of_whole_units_can_have_only_some_values() {
         assert_eq!(rules(&cell("13.70", "1.10", 10, Some(1.0))), []);
         // Ten whole seconds, sum 137: the sum of squares 1889 gives 1.10; the next ones are 1887 (1.005) and 1891.
         assert_eq!(rules(&cell("13.70", "1.05", 10, Some(1.0))), [Rule::DeviationOfUnits]);
@@ -217,22 +217,25 @@ mod tests {
 
     #[test]
     fn mean_and_deviation_are_compared_with_the_extremes() {
-        let with = |mean, sd, low, high| {
+        let broken_rules = |mean, sd, low, high| {
             let extremes = Some((parse_rounded(low).unwrap(), parse_rounded(high).unwrap()));
             rules(&Sample { extremes, ..cell(mean, sd, 10, None) })
         };
-        assert_eq!(with("5.0", "1.2", "3.1", "6.9"), []);
-        assert_eq!(with("7.2", "1.2", "3.1", "6.9"), [Rule::MeanOutside, Rule::DeviationAndRange]);
-        assert_eq!(with("5.0", "2.1", "3.1", "6.9"), [Rule::DeviationAndRange]);
+        assert_eq!(broken_rules("5.0", "1.2", "3.1", "6.9"), []);
+        assert_eq!(
+            broken_rules("7.2", "1.2", "3.1", "6.9"),
+            [Rule::MeanOutside, Rule::DeviationAndRange]
+        );
+        assert_eq!(broken_rules("5.0", "2.1", "3.1", "6.9"), [Rule::DeviationAndRange]);
         // At least 3.8 / sqrt(20) = 0.85.
-        assert_eq!(with("5.0", "0.7", "3.1", "6.9"), [Rule::DeviationAndRange]);
+        assert_eq!(broken_rules("5.0", "0.7", "3.1", "6.9"), [Rule::DeviationAndRange]);
         assert_eq!(rules(&cell("2.0", "6.3", 10, None)), [Rule::DeviationAndRange]);
         assert_eq!(rules(&cell("2.0", "6.0", 10, None)), []);
     }
 
     proptest! {
         #[test]
-        fn what_real_runs_give_is_never_a_contradiction(
+        fn results_of_real_runs_are_never_a_contradiction(
             runs in prop::collection::vec(0u32..400, 1..15), decimals in 0usize..3, cents: bool,
         ) {
             let unit = if cents { 0.01 } else { 1.0 };

@@ -1,16 +1,16 @@
 //! The checker finds the five contradictions in Layton's published tables of journal sizes ("Size Can
 //! Matter: Improving Metadata Performance with Ext4 Journal Sizing", tables 1 to 8), and no other.
 
-#![allow(clippy::unwrap_used, reason = "helpers of tests may panic")]
+#![allow(clippy::unwrap_used, reason = "test helpers may panic")]
 
 use fsdyno_stats::consistency::{
     Agreement, Cell, Contradiction, Divisor, Rule, Sample, agreed_count, check_cells, parse_rounded,
 };
 
-/// As printed: journal; seconds of directory create, file create, file remove, directory remove; then
-/// directories, files and KiB created per second, files and directories removed per second. Each is a
-/// mean and a population standard deviation of ten runs of fdtree, whose clock has whole seconds and
-/// whose rates are truncated to whole numbers.
+/// The tables as printed. Columns: journal size; seconds to create directories, create files, remove files and remove
+/// directories; directories, files and KiB created per second; files and directories removed per second. Each cell is
+/// the mean and the population standard deviation of ten runs of fdtree, whose clock counts whole seconds and whose
+/// rates are truncated to whole numbers.
 const TABLES: &str = "\
 # small shallow
 16MB | 28.40 1.28 | 346.70 2.53 | 70.90 0.94 | 6.80 3.89 | 296.50 13.30 | 971.10 7.06 | 3,885.90 28.73 | 4,751.50 63.66 | 1,529.50 513.69
@@ -33,7 +33,7 @@ const TABLES: &str = "\
 256MB | 2.80 1.47 | 220.90 0.94 | 14.20 3.71 | 3.30 3.16 | 847.60 239.91 | 18.20 0.40 | 74,133.90 317.48 | 309.60 85.20 | 1,210.80 697.18
 1GB | 2.90 0.83 | 220.40 1.28 | 14.30 3.00 | 2.50 1.20 | 767.10 219.19 | 18.10 0.30 | 74,303.30 430.36 | 300.10 70.44 | 1,108.40 639.67";
 
-/// Column of the times, column of the rates, its name, and the object that both count.
+/// Each operation's column of times, column of rates, name, and the kind of object counted.
 const COLUMNS: [(usize, usize, &str, &str); 5] = [
     (1, 5, "directory create", "directories"),
     (2, 6, "file create", "files"),
@@ -48,7 +48,7 @@ fn sample(text: &str) -> Sample {
     Sample { mean, sd, divisor: Divisor::Runs, runs: 10, unit: Some(1.0), extremes: None }
 }
 
-/// The cells of each workload by the object they count.
+/// Returns the cells, grouped by workload and by the kind of object that they count.
 fn groups(tables: &str) -> Vec<(String, Vec<Cell>)> {
     let mut groups: Vec<(String, Vec<Cell>)> = Vec::new();
     let mut workload = "";
@@ -73,13 +73,13 @@ fn groups(tables: &str) -> Vec<(String, Vec<Cell>)> {
     groups
 }
 
-fn found(tables: &str) -> Vec<Contradiction> {
+fn contradictions(tables: &str) -> Vec<Contradiction> {
     groups(tables).iter().flat_map(|(_, cells)| check_cells(cells, None)).collect()
 }
 
 #[test]
 fn the_five_contradictions_are_found_and_no_other() {
-    let found = found(TABLES);
+    let found = contradictions(TABLES);
     let places: Vec<(&str, Rule)> = found.iter().map(|c| (c.name.as_str(), c.rule)).collect();
     let expected = [
         // 15.70 s at 6315.60 a second: three times the time that any such runs could take.
@@ -100,7 +100,7 @@ fn the_five_contradictions_are_found_and_no_other() {
 }
 
 #[test]
-fn the_counts_that_the_cells_agree_on_contain_those_of_the_workloads() {
+fn the_count_ranges_that_the_cells_agree_on_contain_the_true_counts() {
     // From fdtree's options: directories, files, KiB (workloads.md, A).
     let counts = [
         ("small shallow", 8421.0, 336_840.0, 1_347_360.0),
@@ -122,7 +122,7 @@ fn the_counts_that_the_cells_agree_on_contain_those_of_the_workloads() {
 
 #[test]
 fn tables_with_those_cells_corrected_have_no_contradiction() {
-    let mended = [
+    let corrections = [
         ("15.70 0.64", "1.90 1.51"),
         ("4,665.50 1,399.38", "5,125.40 187.50"),
         (" .00 0.00", " 30.70 92.10"),
@@ -133,16 +133,16 @@ fn tables_with_those_cells_corrected_have_no_contradiction() {
         ),
     ];
     let mut tables = TABLES.to_string();
-    for (printed, corrected) in mended {
+    for (printed, corrected) in corrections {
         assert_eq!(tables.matches(printed).count(), 1, "{printed}");
         tables = tables.replace(printed, corrected);
     }
-    assert_eq!(found(&tables), []);
+    assert_eq!(contradictions(&tables), []);
 }
 
 #[test]
 fn most_rates_moved_to_another_row_are_found() {
-    // Each sound rate of each table replaced by that of the next row, one at a time.
+    // One at a time, each rate of each table is replaced by the rate in the next row.
     let lines: Vec<&str> = TABLES.lines().collect();
     let (mut moved, mut seen) = (0, 0);
     for (at, line) in lines.iter().enumerate().filter(|(_, line)| !line.starts_with('#')) {
@@ -163,9 +163,9 @@ fn most_rates_moved_to_another_row_are_found() {
             let place = COLUMNS.iter().find(|(_, rate, ..)| *rate == column).unwrap().2;
             let journal = columns[0];
             let here = |c: &&Contradiction| c.name.contains(&format!("{journal}, {place}"));
-            seen += usize::from(found(&tables.join("\n")).iter().filter(here).count() > 0);
+            seen += usize::from(contradictions(&tables.join("\n")).iter().filter(here).count() > 0);
         }
     }
-    // The rest lie within what the other rows' deviations allow.
+    // The other moved rates are possible given the deviations of their new rows.
     assert_eq!((seen, moved), (61, 80));
 }

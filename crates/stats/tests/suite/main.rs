@@ -1,4 +1,4 @@
-//! Published tables, through the public interface.
+//! Tests of the consistency checks with published tables, through the public interface.
 
 mod layton;
 mod published_tables;

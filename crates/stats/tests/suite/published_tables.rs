@@ -1,7 +1,7 @@
-//! The other published tables, checked for contradictions: Guenter 2008, the maildir page of 2004,
-//! Phillips 2001, and the first benchmarks of ext4 of 2006. One alarm, and it is a true one.
+//! Other published tables, checked for contradictions: Guenter 2008, the maildir page of 2004, Phillips 2001, and the
+//! first benchmarks of ext4 of 2006. The checks raise one alarm, and it is a true one.
 
-#![allow(clippy::unwrap_used, reason = "helpers of tests may panic")]
+#![allow(clippy::unwrap_used, reason = "test helpers may panic")]
 
 use fsdyno_stats::consistency::{
     Range, Rule, check_at_most, check_equal, parse_rounded, parse_truncated,
@@ -12,7 +12,7 @@ fn of(text: &str) -> Range {
 }
 
 #[test]
-fn guenters_shares_of_cpu_are_those_of_his_times() {
+fn guenters_cpu_shares_match_his_times() {
     // Bruce Guenter, "ext4 unlink performance", linux-ext4, 2008-11-13: elapsed, user, system, %CPU.
     let rows = "\
 ext4 128 extract: 618.991 54.903 81.789 22.08
@@ -39,7 +39,7 @@ ext3 256 unlink: 360.073 0.328 27.954 7.85";
 }
 
 #[test]
-fn the_times_of_the_maildir_page_hold_their_parts() {
+fn the_times_of_the_maildir_page_are_not_exceeded_by_their_parts() {
     // Set-up, writes, reads, I/O (whole seconds of time()), then real, user, sys of time(1), in
     // seconds; single disk, then RAID 5.
     let rows = "\
@@ -60,7 +60,7 @@ raid ext2: 0 8052 1948 520 520.220 344.019 55.938";
         assert_eq!(check_at_most(name, clock(n[0]) + clock(n[3]), of(n[4])), None);
         assert_eq!(check_at_most(name, of(n[5]) + of(n[6]), of(n[4])), None);
     }
-    // Reads alone: I/O, real, user, sys (real holds the set-up too, where that was run).
+    // Reads alone: I/O, real, user, sys (real includes the set-up where there was one).
     let reads = "\
 ext2: 136 140.376 1.313 14.290
 ext3: 140 264.904 2.454 36.649
@@ -77,9 +77,9 @@ raid ext2: 49 50.150 1.003 0.339";
 }
 
 #[test]
-fn phillips_shares_of_cpu_hold_his_system_times() {
+fn phillips_system_times_fit_within_his_cpu_shares() {
     // Daniel Phillips, "Performance of Ext2 directory operations", 2001-11-05: system, elapsed, %CPU.
-    // User time is not parse_rounded, so the share is a limit from above, as is the elapsed time.
+    // User time is not printed, so the CPU share and the elapsed time are upper limits of the system time.
     let rows = "\
 create classic: 4.45 4.49 100
 create current: 7.58 7.61 99
@@ -101,8 +101,8 @@ reverse indexed: 0.19 0.32 80";
 }
 
 #[test]
-fn of_the_first_benchmarks_of_ext4_the_write_above_the_platter_is_the_one_alarm() {
-    // Linuxinsight 2006: the platter transfers 57 MB/s; its readers report 63 written and 52 and 53 read.
+fn in_the_first_ext4_benchmarks_only_the_write_faster_than_the_platter_is_an_alarm() {
+    // Linuxinsight 2006: the platter transfers 57 MB/s; readers of the site report 63 MB/s written, 52 and 53 read.
     let platter = of("57");
     for read in ["52", "53"] {
         assert_eq!(check_at_most("sequential read", of(read), platter), None);

@@ -78,9 +78,9 @@ impl<E: Evaluator> Search<'_, E> {
         Ok(racers.into_iter().next().unwrap_or(leader))
     }
 
-    /// Resets options to their defaults if they are worth nothing, first several at once, then one after the other: if
-    /// resetting one costs less than half the minimum difference that matters, and all resets together cost less than
-    /// [`Search::limit`], or if noise explains the cost.
+    /// Resets worthless options to their defaults, first several at once, then one after the other. An option is
+    /// worthless if its reset costs less than half the minimum difference that matters, and all resets together stay
+    /// below [`Search::limit`], or if noise explains the cost.
     pub(super) fn simplify(&mut self, winner: Point) -> Result<Point, E::Error> {
         let Some(limit) = self.limit(&winner) else { return Ok(winner) };
         let simplest = self.simplest_measured(&winner, limit);
@@ -108,7 +108,8 @@ impl<E: Evaluator> Search<'_, E> {
         }
     }
 
-    /// Returns the measured point below the limit with the fewest options, all of them as in the winner.
+    /// Returns the measured point below the limit that differs from the defaults in the fewest options, each of which
+    /// has the winner's value.
     fn simplest_measured(&self, winner: &Point, limit: f64) -> Point {
         let is_simpler = |point: &Point| {
             let pairs = point.0.iter().zip(&winner.0);
@@ -130,9 +131,9 @@ impl<E: Evaluator> Search<'_, E> {
         Ok(())
     }
 
-    /// Resets several options at once, which takes fewer trials than one after the other: all those that the model
-    /// expects to be worth nothing. As long as the measurement disagrees, resets half as many, those with the smallest
-    /// expected cost.
+    /// Resets all options at once that the model expects to be worthless, which takes fewer trials than resetting them
+    /// one after the other. As long as the measurement disagrees, only half of them remain reset: those with the
+    /// smallest expected cost.
     fn reset_together(&mut self, winner: Point, limit: f64) -> Result<Point, E::Error> {
         let Some(model) = &self.model else { return Ok(winner) };
         let step = (self.settings.least / 2.0).max(2.0 * self.noise_between(&winner, &winner));
@@ -158,9 +159,9 @@ impl<E: Evaluator> Search<'_, E> {
         Ok(winner)
     }
 
-    /// Returns the value that a simpler point must have to replace a winner: less than the minimum difference that
-    /// matters above the winner's. The winner is the best of many points, so part of its lead may be a residual that no
-    /// option explains; this part, if it is smaller than that difference, does not count.
+    /// Returns the value below which a simpler point replaces a winner: the winner's value plus the minimum difference
+    /// that matters. The winner is the best of many points, so part of its lead may be a residual that no option
+    /// explains; up to the minimum difference, this part is added to the limit.
     fn limit(&self, winner: &Point) -> Option<f64> {
         let (best, least) = (self.known.value(winner)?, self.settings.least);
         let expected = self.model.as_ref().map_or(best, |model| model.mean(winner));
@@ -172,7 +173,7 @@ impl<E: Evaluator> Search<'_, E> {
         self.known.deviation(one).hypot(self.known.deviation(other))
     }
 
-    /// Returns the point with one option less than `from` that is the fastest according to the model.
+    /// Returns the point that the model expects to be the fastest after the reset of one option of `from`.
     fn cheapest_reset(&self, model: &Model, from: &Point) -> Option<Point> {
         (0..from.0.len())
             .filter(|option| from.0[*option] != 0)
@@ -181,9 +182,9 @@ impl<E: Evaluator> Search<'_, E> {
             .min_by(|a, b| model.mean(a).total_cmp(&model.mean(b)))
     }
 
-    /// Measures points that determine the average effects more exactly: each time the point about which the model knows
-    /// least, until every effect of at least [`MIN_RELEVANT_EFFECT`] is known to within [`MAX_DEVIATION`]. The points
-    /// of the search lie near the optimum, where the effects of options may differ from their averages.
+    /// Measures points that determine the average effects more exactly, each time the point about which the model knows
+    /// least, until every effect of at least [`MIN_RELEVANT_EFFECT`] is known to within [`MAX_DEVIATION`]. The earlier
+    /// points of the search lie near the optimum, where the effects of options may differ from their averages.
     pub(super) fn learn_averages(&mut self) -> Result<(), SearchError<E::Error>> {
         self.reserved = 0;
         for _ in 0..self.settings.averages.min(self.points_left()) {
@@ -231,9 +232,9 @@ impl<E: Evaluator> Search<'_, E> {
         let default = self.candidates.space.default_point();
         let unconfirmed = (!is_confirmed && winner != default).then(|| winner.clone());
         let fastest = self.best();
-        // The worth of options is shown for the point that won, confirmed or not.
+        // The worth of options is shown for the point that won the search, whether it was confirmed or not.
         let displayed = winner.clone();
-        self.fitted = 0;
+        self.fitted_points = 0;
         self.model = None;
         self.fit()?;
         let model = self.model.take().ok_or(SearchError::Model)?;
@@ -273,7 +274,7 @@ impl<E: Evaluator> Search<'_, E> {
     }
 }
 
-/// Returns true if the average effect of a value is small or known.
+/// Returns true if the average effect of a value is known exactly enough, or too small to matter.
 fn is_exact(model: &Model, (option, value): (usize, u8)) -> bool {
     let (log, deviation) = model.average(option, value);
     deviation < MAX_DEVIATION || log.abs() + 2.0 * deviation < MIN_RELEVANT_EFFECT

@@ -2,11 +2,11 @@ use super::*;
 use crate::certificate::excludes;
 use crate::synthetic::{self, Times};
 
-/// Nine options, as the reference space of ext4 has.
+/// The numbers of values of nine options, as in the reference space of ext4.
 const LEVELS: [u8; 9] = [3, 3, 3, 3, 2, 2, 2, 2, 2];
 
-/// Returns the number of random spaces: all of them in the long tests.
-fn spaces() -> u64 {
+/// Returns the number of random spaces to test, which is larger in the full tests.
+fn space_count() -> u64 {
     let is_full = std::env::var("FSDYNO_TEST").is_ok_and(|value| value == "full");
     if is_full { 20 } else { 4 }
 }
@@ -40,21 +40,22 @@ fn evidence(space: &Space, found: &SearchResult) -> (Evaluations, Model) {
 fn the_optimum_of_spaces_with_interactions_is_found_with_sixty_of_two_thousand_points() {
     let space = synthetic::space(&LEVELS);
     let mut near_optimum = 0;
-    for seed in 0..spaces() {
+    for seed in 0..space_count() {
         let mut times = Times { rest: 0.001, ..Times::random(&LEVELS, 0.15, seed) };
         let found = search(&space, &Settings::exact(seed, 60), &mut times).unwrap();
         assert!(found.trials <= 60, "{}", found.trials);
         let (_, best) = optimum(&space, &times);
         near_optimum += u64::from(times.log(&found.winner) - best < 0.01);
     }
-    // These spaces are harder than those of file systems: as many interactions as options, half as large as effects.
-    assert!(near_optimum * 10 >= spaces() * 8, "{near_optimum} of {}", spaces());
+    // These spaces are harder than those of file systems: they have as many interactions as options, half as large as
+    // the effects.
+    assert!(near_optimum * 10 >= space_count() * 8, "{near_optimum} of {}", space_count());
 }
 
 #[test]
 fn a_certificate_never_excludes_a_point_that_is_better() {
     let space = synthetic::space(&LEVELS);
-    for seed in 0..spaces() {
+    for seed in 0..space_count() {
         let mut times = Times { rest: 0.002, ..Times::random(&LEVELS, 0.15, seed + 100) };
         for trials in [40, 60] {
             let found = search(&space, &Settings::exact(seed, trials), &mut times).unwrap();
@@ -84,7 +85,7 @@ fn a_certificate_never_excludes_a_point_that_is_better() {
 }
 
 #[test]
-fn a_search_repeats_from_its_seed() {
+fn equal_seeds_give_equal_searches() {
     let space = synthetic::space(&LEVELS);
     let run = |seed| {
         let mut times = Times::random(&LEVELS, 0.1, 3);
@@ -97,7 +98,8 @@ fn a_search_repeats_from_its_seed() {
 #[test]
 fn options_that_do_nothing_are_never_recommended_on_a_noisy_host() {
     let space = synthetic::space(&[2, 3, 2, 2]);
-    // The second noise is that of dirops with 300 files on a RAM disk of a host with a load of ten on two processors.
+    // The second value was measured with dirops and 300 files on a RAM disk of a host with a load of ten on two
+    // processors.
     for (seed, noise) in (0..20).map(|seed| (seed, [0.05, 0.5][seed as usize % 2])) {
         let mut times = Times::constant(&[2, 3, 2, 2], noise, seed);
         let settings =
@@ -108,7 +110,7 @@ fn options_that_do_nothing_are_never_recommended_on_a_noisy_host() {
 }
 
 #[test]
-fn an_option_that_helps_is_recommended_on_a_noisy_host_and_nothing_with_it() {
+fn only_the_option_that_helps_is_recommended_on_a_noisy_host() {
     let space = synthetic::space(&[2, 3, 2, 2]);
     let mut times = Times::constant(&[2, 3, 2, 2], 0.02, 4);
     times.effects[1] = vec![0.0, 0.05, -0.2];
@@ -135,7 +137,7 @@ fn refused_values_are_dropped_with_their_message() {
 }
 
 #[test]
-fn a_budget_too_small_for_a_decision_is_refused_with_the_minimum() {
+fn a_budget_too_small_for_a_decision_is_rejected_and_the_minimum_named() {
     let space = synthetic::space(&LEVELS);
     let mut times = Times::constant(&LEVELS, 0.0, 1);
     let settings = Settings { trials: 10, ..Settings::default() };
@@ -184,7 +186,7 @@ fn values_that_are_refused_together_are_found_and_not_tried_again() {
     let mut times = Times { refused: refused.clone(), ..Times::random(&LEVELS, 0.1, 8) };
     let found = search(&space, &Settings::exact(1, 60), &mut times).unwrap();
     let has_both = |point: &Point| refused.iter().all(|(option, value)| point.0[*option] == *value);
-    // All refused points derive from the first one: the search for its smallest part, which has only those two values.
+    // All refused points derive from the first one, in the search for the smallest set of its values that is refused.
     let value_counts =
         found.refused.iter().map(|(point, _)| point.0.iter().filter(|value| **value > 0).count());
     assert_eq!(value_counts.min(), Some(2), "{:?}", found.refused);

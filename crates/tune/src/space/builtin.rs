@@ -4,7 +4,7 @@ use fsdyno_record::suggest;
 
 use super::{Space, SpaceError};
 
-/// All spaces, in the order of the catalog of file systems. To add one, add its file and a row here.
+/// All spaces, in the order of the catalog of file systems. To add a space, add its file and a row here.
 const FILES: &[(&str, &str)] = &[
     ("ext4", include_str!("../../../../catalog/spaces/ext4.toml")),
     ("xfs", include_str!("../../../../catalog/spaces/xfs.toml")),

@@ -1,4 +1,4 @@
-//! The file of a space.
+//! Parses the file that defines a space.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use super::{
     AcceptedLoss, Conflict, Loss, MAX_OPTIONS, MAX_VALUES, Space, SpaceError, TuneOption, Value,
 };
 
-/// The maximum size of a file, in bytes.
+/// The maximum size of a space file, in bytes.
 pub const MAX_FILE_SIZE: usize = 1 << 20;
 
 #[derive(Deserialize)]
@@ -61,7 +61,7 @@ struct ConflictEntry {
 }
 
 impl Space {
-    /// Parses the text of a file; `file_name` is its name in error messages.
+    /// Parses the text of a space file, which error messages call `file_name`.
     ///
     /// # Errors
     /// The first error in the file.

@@ -102,7 +102,7 @@ impl Loss {
         }
     }
 
-    /// Returns true if a safe search excludes this loss.
+    /// Returns true if a safe search excludes values with this loss.
     pub fn is_unsafe(self) -> bool {
         self != Loss::Compatibility
     }
@@ -123,7 +123,7 @@ pub struct Conflict {
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Point(pub Vec<u8>);
 
-/// An error in a space or in a choice from it, in one line that includes what would be valid.
+/// An error in a space or in a choice of its options; the message is one line and states what would be valid.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SpaceError {
     /// The file system has no built-in space.
@@ -192,8 +192,9 @@ impl Space {
     /// Returns the points that differ from a point in exactly one option.
     pub fn neighbours(&self, point: &Point) -> Vec<Point> {
         let mut all = Vec::new();
-        for (option, values) in self.options.iter().enumerate() {
-            for value in (0..values.values.len() as u8).filter(|value| point.0[option] != *value) {
+        for (option, definition) in self.options.iter().enumerate() {
+            let values = 0..definition.values.len() as u8;
+            for value in values.filter(|value| point.0[option] != *value) {
                 all.push(point.with(option, value));
             }
         }
@@ -232,12 +233,15 @@ impl Space {
     /// # Errors
     /// An unknown name.
     pub fn value(&self, option: usize, name: &str) -> Result<u8, SpaceError> {
-        let it = &self.options[option];
-        let known = || it.values.iter().map(|value| value.name.as_str());
+        let definition = &self.options[option];
+        let known = || definition.values.iter().map(|value| value.name.as_str());
         let index = known().position(|known| known == name);
         index.map(|index| index as u8).ok_or_else(|| {
             let hint = suggest::hint(name, known());
-            SpaceError::Choice(format!("option '{}' has no value '{name}'; {hint}", it.name))
+            SpaceError::Choice(format!(
+                "option '{}' has no value '{name}'; {hint}",
+                definition.name
+            ))
         })
     }
 }

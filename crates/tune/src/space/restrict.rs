@@ -1,11 +1,11 @@
-//! Restricts a space: by choice, kernel, target and safety.
+//! Restricts a space according to the user's choice, the kernel, the target and the required safety.
 
 use super::{Conflict, Loss, Space, SpaceError, Value};
 
 /// The restrictions of a space.
 #[derive(Clone, Debug, Default)]
 pub struct Restriction {
-    /// The only options to try; all if empty.
+    /// The options to try; all options if empty.
     pub only: Vec<String>,
     /// Options (`NAME`) or values (`NAME=VALUE`) not to try.
     pub exclude: Vec<String>,
@@ -150,7 +150,9 @@ impl Space {
 
 fn reason(value: &Value, by: &Restriction) -> Option<String> {
     if !by.settings && (!value.sysctls.is_empty() || value.scheduler.is_some()) {
-        return Some("fsdyno does not change settings of this host; the lab tries it".into());
+        return Some(
+            "fsdyno does not change the settings of a host; only the lab can try it".into(),
+        );
     }
     if let Some(kernel) = &by.kernel {
         let kernel_numbers = numbers(kernel);

@@ -33,7 +33,7 @@ fn example() -> Space {
 }
 
 #[test]
-fn every_built_in_space_is_valid_and_of_its_file_system() {
+fn every_built_in_space_is_valid_and_names_its_file_system() {
     for name in names() {
         let space = find(name).unwrap();
         assert_eq!(space.filesystem, name);
@@ -48,11 +48,15 @@ fn options_that_give_up_durability_in_the_catalog_are_marked_in_the_spaces() {
     for name in names() {
         let (space, kind) = (find(name).unwrap(), catalog::get(name).unwrap());
         for value in space.options.iter().flat_map(|option| &option.values) {
-            let losses = kind.gives_up_durability.keys();
-            let is_lost = losses.filter_map(|key| key.strip_prefix("mount "));
-            let is_lost =
-                is_lost.clone().any(|lost| value.mount.split(',').any(|option| option == lost));
-            assert!(!is_lost || value.loss(Loss::Durability).is_some(), "{name}: {}", value.mount);
+            let keys = kind.gives_up_durability.keys();
+            let mut unsafe_options = keys.filter_map(|key| key.strip_prefix("mount "));
+            let is_unsafe =
+                unsafe_options.any(|known| value.mount.split(',').any(|option| option == known));
+            assert!(
+                !is_unsafe || value.loss(Loss::Durability).is_some(),
+                "{name}: {}",
+                value.mount
+            );
         }
     }
 }
@@ -60,9 +64,9 @@ fn options_that_give_up_durability_in_the_catalog_are_marked_in_the_spaces() {
 #[test]
 fn values_of_one_option_of_mkfs_are_joined() {
     let space = example();
-    let it = space.configuration(&Point(vec![1, 1, 1, 1, 1]));
-    assert_eq!(it.spec, "ext4 -O ^has_journal,inline_data -I 512 @ data=writeback");
-    assert_eq!(it.sysctls, ["vm.dirty_expire_centisecs=500"]);
+    let configuration = space.configuration(&Point(vec![1, 1, 1, 1, 1]));
+    assert_eq!(configuration.spec, "ext4 -O ^has_journal,inline_data -I 512 @ data=writeback");
+    assert_eq!(configuration.sysctls, ["vm.dirty_expire_centisecs=500"]);
     assert_eq!(space.configuration(&space.default_point()).spec, "ext4");
     assert_eq!(space.describe(&Point(vec![2, 0, 0, 0, 1])), "data=journal expire=5s");
 }
@@ -78,12 +82,12 @@ fn points_with_conflicts_are_excluded() {
 }
 
 #[test]
-fn a_restriction_drops_values_with_a_reason_each() {
+fn each_value_that_a_restriction_drops_has_a_reason() {
     let restriction =
         Restriction { safe: true, kernel: Some("6.12.3-amd64".into()), ..Restriction::default() };
     let (space, dropped) = example().restricted(&restriction).unwrap();
-    let reasons: Vec<&str> = dropped.iter().map(|value| value.what.as_str()).collect();
-    assert_eq!(reasons, ["data=writeback", "journal=none", "inline=on", "expire=5s"]);
+    let names: Vec<&str> = dropped.iter().map(|value| value.what.as_str()).collect();
+    assert_eq!(names, ["data=writeback", "journal=none", "inline=on", "expire=5s"]);
     assert!(dropped[2].why.contains("up to 6.11"), "{}", dropped[2].why);
     assert_eq!(space.levels(), [2, 1, 2, 1, 1]);
     let newer =
@@ -95,7 +99,7 @@ fn a_restriction_drops_values_with_a_reason_each() {
 }
 
 #[test]
-fn choices_keep_exclude_and_fix() {
+fn options_are_selected_excluded_and_fixed() {
     let all = Restriction { settings: true, ..Restriction::default() };
     let only = Restriction { only: vec!["data".into(), "inode".into()], ..all.clone() };
     assert_eq!(example().restricted(&only).unwrap().0.levels(), [3, 1, 2, 1, 1]);
@@ -121,7 +125,7 @@ fn choices_keep_exclude_and_fix() {
 }
 
 #[test]
-fn an_invalid_file_is_refused_with_the_location_of_the_error() {
+fn an_invalid_file_is_rejected_with_the_location_of_the_error() {
     let parse_replaced = |from: &str, to: &str| {
         Space::parse(&EXAMPLE.replace(from, to), "own.toml").unwrap_err().to_string()
     };

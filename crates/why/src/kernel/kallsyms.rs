@@ -1,10 +1,10 @@
 //! Reads the kernel's own symbol table (CONFIG_KALLSYMS) from a vmlinux.
 //!
 //! A distribution's vmlinux has no ELF symbols, but it has a symbol table for the running kernel's traces, packed as
-//! scripts/kallsyms.c of Linux writes it: names as strings of tokens, 256 tokens, and addresses as offsets from a base,
-//! or from the address of each entry. The parts are found by their contents: the token table has the digits in
-//! sequence, and the names before it must exactly fill the space between their count and the next part. Parts begin at
-//! multiples of eight bytes; from 7.2 on, of four.
+//! scripts/kallsyms.c of Linux writes it: names as strings of tokens, a table of 256 tokens, and addresses as offsets
+//! from a base or from the address of each entry. The parts are found by their contents: the token table has the digits
+//! in sequence, and the names before it must exactly fill the space between their count and the next part. Parts begin
+//! at multiples of eight bytes, or of four from Linux 7.2 on.
 
 /// A symbol: its address, name and kind.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -20,7 +20,7 @@ pub struct Symbol {
 /// The ten digits in sequence, as in the token table of every kernel: each single character is a token.
 const DIGITS: &[u8] = b"0\x001\x002\x003\x004\x005\x006\x007\x008\x009\x00";
 
-/// Returns all symbols of a vmlinux in ascending order; `None` if it has no such table, or one in an unknown form.
+/// Returns all symbols of a vmlinux in ascending order; `None` if its symbol table is missing or has an unknown form.
 pub fn read(image: &[u8]) -> Option<Vec<Symbol>> {
     let tokens_offset = token_table(image)?;
     let (tokens, index_offset) = tokens(image, tokens_offset)?;
@@ -56,7 +56,7 @@ fn find_bytes(image: &[u8], pattern: &[u8], from: usize) -> Option<usize> {
     None
 }
 
-/// Returns the start of the 256 tokens: the digits are the tokens from `0` on.
+/// Finds the 256 tokens by the digits among them, and returns the start of the first token.
 fn token_table(image: &[u8]) -> Option<usize> {
     let mut from = 0;
     while let Some(digits) = find_bytes(image, DIGITS, from) {
@@ -86,7 +86,8 @@ type Tokens<'a> = Vec<&'a [u8]>;
 /// The possible alignments of parts.
 const ALIGNMENTS: [usize; 2] = [8, 4];
 
-/// Returns the tokens, of which there must be 256, and the start of the index of their offsets, which follows them.
+/// Reads the tokens, of which there must be 256; returns them and the start of the index of their offsets, which
+/// follows them.
 fn tokens(image: &[u8], offset: usize) -> Option<(Tokens<'_>, usize)> {
     let mut tokens = Vec::with_capacity(256);
     let mut end = offset;
@@ -110,8 +111,8 @@ fn tokens(image: &[u8], offset: usize) -> Option<(Tokens<'_>, usize)> {
     Some((tokens, index))
 }
 
-/// Returns the start and number of the names: a count, then names that end before the tokens, with a table of markers
-/// between, one for every 256 names.
+/// Finds the names, and returns their start and their number. They are preceded by their count and followed by a table
+/// of markers, one for every 256 names, and then by the tokens.
 fn names(image: &[u8], tokens_offset: usize, tokens: &Tokens<'_>) -> Option<(usize, usize)> {
     const MAX_DISTANCE: usize = 16 << 20;
     let mut index = tokens_offset & !3;
@@ -122,8 +123,8 @@ fn names(image: &[u8], tokens_offset: usize, tokens: &Tokens<'_>) -> Option<(usi
         if !(1000..1_000_000).contains(&count) {
             continue;
         }
-        // The count is followed by padding up to the unit.
-        let begins = |alignment: &usize| {
+        // The count is followed by padding up to the alignment.
+        let is_followed_by_names = |alignment: &usize| {
             let names = index + alignment;
             let padded = *alignment == 4 || read_u32(image, index + 4) == Some(0);
             let end =
@@ -132,14 +133,14 @@ fn names(image: &[u8], tokens_offset: usize, tokens: &Tokens<'_>) -> Option<(usi
                 is_markers(image, names, end.next_multiple_of(*alignment), count, tokens)
             })
         };
-        if let Some(alignment) = ALIGNMENTS.into_iter().find(begins) {
+        if let Some(alignment) = ALIGNMENTS.into_iter().find(is_followed_by_names) {
             return Some((index + alignment, count));
         }
     }
     None
 }
 
-/// Returns whether the first two markers are the offsets of names 0 and 256.
+/// Returns true if the first two markers are the offsets of names 0 and 256.
 fn is_markers(
     image: &[u8],
     names: usize,
@@ -171,7 +172,8 @@ fn skip(image: &[u8], from: usize, count: usize, tokens: &Tokens<'_>) -> Option<
     (offset <= image.len()).then_some(offset)
 }
 
-/// Reads a length: one byte, or two if the highest bit is set (since 6.1).
+/// Reads a length of one byte, or of two if the highest bit is set (since Linux 6.1); returns it and the offset after
+/// it.
 fn length(image: &[u8], index: usize) -> Option<(usize, usize)> {
     let low = usize::from(*image.get(index)?);
     if low & 0x80 == 0 {
@@ -208,8 +210,8 @@ fn addresses(image: &[u8], offsets: usize, base: usize, count: usize) -> Option<
     }
     let offset = |position: usize| read_u32(image, offsets + 4 * position);
     let all: Vec<u32> = (0..count).map(offset).collect::<Option<_>>()?;
-    // If some are negative, the others are absolute, as for per-CPU data; otherwise all are relative to the base (since
-    // 6.15).
+    // If some offsets are negative, the others are absolute addresses, as for per-CPU data; otherwise all are relative
+    // to the base (since Linux 6.15).
     let has_absolute = all.iter().any(|offset| (*offset as i32) < 0);
     let address = |offset: u32| match offset as i32 {
         0.. if has_absolute => u64::from(offset),
@@ -224,9 +226,9 @@ fn addresses(image: &[u8], offsets: usize, base: usize, count: usize) -> Option<
 /// index.
 fn self_relative_addresses(image: &[u8], offsets: usize, count: usize) -> Option<Vec<u64>> {
     let start = virtual_address(image, offsets)?;
-    let address = |offset: usize| {
-        let distance = read_u32(image, offsets + 4 * offset)? as i32;
-        Some(start.wrapping_add(4 * offset as u64).wrapping_add(i64::from(distance) as u64))
+    let address = |index: usize| {
+        let distance = read_u32(image, offsets + 4 * index)? as i32;
+        Some(start.wrapping_add(4 * index as u64).wrapping_add(i64::from(distance) as u64))
     };
     let addresses: Vec<u64> = (0..count).map(address).collect::<Option<_>>()?;
     let in_kernel = addresses.first().is_some_and(|address| address >> 40 == 0xff_ffff);
@@ -264,7 +266,7 @@ fn read_u16(image: &[u8], offset: usize) -> Option<u16> {
 mod tests {
     use super::*;
 
-    /// The layouts of the addresses, by the first kernel that has them.
+    /// The layouts of the addresses, named after the first kernel that has each.
     #[derive(Clone, Copy, Debug, PartialEq, PartialOrd)]
     enum Since {
         /// Before the names.

@@ -1,8 +1,7 @@
 //! Reads functions and code of kernel modules from their files.
 //!
 //! A module's code is laid out as kernel/module/main.c of Linux does it: its code sections in file order, each aligned,
-//! with its init and exit sections kept separate. Only the address of the first section is unknown; [`super::place`]
-//! finds it.
+//! with init sections kept separate. Only the address of the first section is unknown; [`super::place`] finds it.
 
 use std::collections::BTreeMap;
 
@@ -11,16 +10,17 @@ use std::collections::BTreeMap;
 pub struct Module {
     /// Name.
     pub name: String,
-    /// Its functions as offset and name, ascending.
+    /// The module's functions as offset and name, ascending.
     pub functions: Vec<(u64, String)>,
     /// Size of its code in bytes.
     pub size: u64,
-    /// Its code; `None` for bytes that the loader changes, because an address is stored there.
+    /// The module's code; `None` for bytes into which the loader stores an address.
     pub code: Vec<Option<u8>>,
 }
 
 impl Module {
-    /// Returns the number of bytes compared at an offset; `None` if any of them differs.
+    /// Compares observed bytes with the code at an offset. Returns the number of bytes compared, or `None` if any of
+    /// them differs.
     pub fn matching_bytes(&self, offset: u64, observed: &[u8]) -> Option<usize> {
         let from = usize::try_from(offset).ok()?;
         let code = self.code.get(from..).unwrap_or_default().iter();
@@ -39,7 +39,7 @@ const SHF_EXECINSTR: u64 = 4;
 const STT_FUNC: u8 = 2;
 /// The only 8-byte relocation in code (x86-64 psABI, table 4.9). All others have four bytes.
 const R_X86_64_64: u64 = 1;
-/// Near calls and jumps, which the kernel replaces or removes (ftrace, returns).
+/// The opcodes of near calls and jumps, which the kernel may replace or remove (ftrace, returns).
 const CALL_AND_JUMP: [Option<u8>; 2] = [Some(0xe8), Some(0xe9)];
 
 /// Parses a module's file; `None` if it is not a module.
@@ -49,8 +49,8 @@ pub fn read(name: &str, bytes: &[u8]) -> Option<Module> {
     }
     let file = File(bytes);
     let mut sections = file.sections()?;
-    let relocated = std::mem::take(&mut sections.relocated);
-    for (section, range) in relocated {
+    let relocation_tables = std::mem::take(&mut sections.relocation_tables);
+    for (section, range) in relocation_tables {
         if let Some(offset) = sections.section_offsets.get(&section) {
             file.clear_relocated(*offset, range, &mut sections.code)?;
         }
@@ -67,7 +67,7 @@ struct Sections {
     /// Offset and size of the symbol table, and the section of its names.
     symbols: Option<(usize, usize, usize)>,
     /// The relocation tables: the section to which they apply, and their offset and size.
-    relocated: Vec<(u64, (usize, usize))>,
+    relocation_tables: Vec<(u64, (usize, usize))>,
     /// The offsets of the code sections in the module, by section.
     section_offsets: BTreeMap<u64, u64>,
     /// The code; `None` for bytes that the kernel changes.
@@ -103,7 +103,7 @@ impl File<'_> {
         let section = |index: usize| section((table, entry_size), index);
         let names_at = usize_at(section(names)? + 24, 8)?;
         let mut section_offsets = BTreeMap::new();
-        let (mut symbols, mut relocated) = (None, Vec::new());
+        let (mut symbols, mut relocation_tables) = (None, Vec::new());
         let mut code: Vec<Option<u8>> = Vec::new();
         let mut size = 0u64;
         for index in 0..count {
@@ -119,7 +119,7 @@ impl File<'_> {
             }
             if kind == SHT_RELA {
                 let table = (usize_at(header + 24, 8)?, usize_at(header + 32, 8)?);
-                relocated.push((number(header + 44, 4)?, table));
+                relocation_tables.push((number(header + 44, 4)?, table));
             }
             let executable = SHF_ALLOC | SHF_EXECINSTR;
             if flags & executable == executable && !name.starts_with(".init") {
@@ -133,7 +133,7 @@ impl File<'_> {
             }
         }
         let headers = (table, entry_size);
-        Some(Sections { headers, symbols, relocated, section_offsets, code, size })
+        Some(Sections { headers, symbols, relocation_tables, section_offsets, code, size })
     }
 
     /// Clears the code bytes that relocations change.
@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_is_not_a_module_is_refused() {
+    fn a_file_that_is_not_a_module_is_rejected() {
         assert_eq!(read("x", b""), None);
         assert_eq!(read("x", b"\x7fELF\x02\x01 and no more"), None);
         let mut cut = b"\x7fELF\x02\x01".to_vec();

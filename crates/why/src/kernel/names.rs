@@ -7,7 +7,7 @@ use super::kallsyms::Symbol;
 use super::module::Module;
 use super::place::{self, Calls};
 
-/// The addresses of a kernel's code that a second pass needs before it starts, in ascending order.
+/// The addresses of a kernel's code, in ascending order, that the second pass of a trial needs before it starts.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct EntryPoints {
     /// Starts of functions, followed by the end of the code.
@@ -58,7 +58,8 @@ pub fn entry_points(symbols: &[Symbol]) -> Option<EntryPoints> {
     Some(EntryPoints { functions, entries, interrupts, switch, fork })
 }
 
-/// Returns the kernel's functions by address. Of several names, the shortest without underscores and dots is chosen.
+/// Returns the kernel's functions by address. If a function has several names, one without a leading underscore and
+/// without dots is preferred, then the shortest.
 fn functions(symbols: &[Symbol]) -> BTreeMap<u64, String> {
     let text_start =
         symbols.iter().find(|symbol| symbol.name == "_stext").map_or(0, |symbol| symbol.address);
@@ -95,7 +96,7 @@ pub struct Names {
 }
 
 impl Names {
-    /// Builds the table of names; observed calls may include those of the kernel proper.
+    /// Builds the table of names; the observed calls may include calls into the kernel proper.
     pub fn new(symbols: &[Symbol], modules: &[Module], mut calls: Calls) -> Names {
         let kernel = functions(symbols);
         let end =
@@ -134,7 +135,7 @@ impl Names {
     }
 }
 
-/// Layers of the kernel proper, by prefixes of function names. The first match wins.
+/// Layers of the kernel proper, each with prefixes of its functions' names. The first match wins.
 const LAYERS: &[(&str, &str)] = &[
     (
         "entry",

@@ -1,7 +1,7 @@
 //! Locates loaded modules from observed calls.
 //!
-//! A module's address is the page-aligned address for which observed calls go to the starts of its functions and the
-//! first bytes of the called code match the module's own.
+//! A module's address is the page-aligned address for which observed calls go to the starts of the module's functions
+//! and the first bytes of the called code match the module's code.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -24,7 +24,8 @@ pub struct Calls {
 }
 
 impl Calls {
-    /// Returns the number of bytes that confirm that a call goes to this offset of a module; `None` if one differs.
+    /// Returns the number of code bytes that confirm that a call goes to an offset of a module; `None` if a byte
+    /// differs.
     fn matching_bytes(&self, call: u64, module: &Module, offset: u64) -> Option<usize> {
         self.code_by_address.get(&call).map_or(Some(0), |code| module.matching_bytes(offset, code))
     }
@@ -47,8 +48,8 @@ pub fn locate_modules(modules: &[Module], calls: &Calls) -> BTreeMap<usize, u64>
     found
 }
 
-/// Locates modules by a single call each, which suffices if it is in [`Calls::after_loading`] and fits only one
-/// function; the bytes of the called code decide if it fits several.
+/// Locates modules by a single call each. A call suffices if it is in [`Calls::after_loading`] and fits only one
+/// function; if it fits several functions, the bytes of the called code decide.
 fn locate_by_single_calls(
     modules: &[Module],
     unassigned: &BTreeSet<u64>,
@@ -135,7 +136,7 @@ mod tests {
         let modules = [second, first, unlocated];
         let found = locate_modules(&modules, &calls(&observed, &[]));
         assert_eq!(found, BTreeMap::from([(0, 0xd5000), (1, 0xc0000)]));
-        // A single call locates a module if it was made when only these modules ran, and fits no other module.
+        // A single call locates a module if it was made after all modules were loaded, and fits no other module.
         let observed = [&observed[..], &[0xe6999, 0xe7008]].concat();
         assert_eq!(locate_modules(&modules, &calls(&observed, &[0xe6999]))[&2], 0xe6000);
         assert_eq!(locate_modules(&modules, &calls(&observed, &[])).get(&2), None);

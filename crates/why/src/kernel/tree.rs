@@ -9,7 +9,8 @@ use super::names::{Function, Names};
 /// A counted node of a call tree.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counted {
-    /// Address of its function: 1 for user code, 2 for interrupts, and the number of the stack for a root.
+    /// Address of the node's function; [`USER`] for user code, 2 for interrupts, and the number of the stack for a
+    /// root.
     pub function: u64,
     /// Instructions in it, without its callees.
     pub instructions: u64,
@@ -21,7 +22,7 @@ pub struct Counted {
     pub parent: Option<u32>,
 }
 
-/// The fraction of an instruction's time in which charges are counted.
+/// The number of units into which an instruction's time is divided to count charges.
 const CHARGE_UNITS: u64 = 1024;
 
 /// The function of all user code.
@@ -68,7 +69,7 @@ impl Task {
 /// A function with its callees.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Frame {
-    /// Instructions in it alone.
+    /// Instructions in the function alone.
     pub own: u64,
     /// Number of calls.
     pub calls: u64,
@@ -86,12 +87,12 @@ pub struct Frame {
 pub const SMALLER: &str = "(smaller)";
 
 impl Frame {
-    /// Returns the instructions in it and in all its callees.
+    /// Returns the instructions in the function and in all its callees.
     pub fn total(&self) -> u64 {
         self.own + self.below.values().map(Frame::total).sum::<u64>()
     }
 
-    /// Returns the time that the processor model charged in it and in all its callees.
+    /// Returns the time that the processor model charged in the function and in all its callees.
     fn total_charged(&self) -> u64 {
         self.charged + self.below.values().map(Frame::total_charged).sum::<u64>()
     }
@@ -110,7 +111,8 @@ impl Frame {
         }
     }
 
-    /// Returns the tree with all frames of fewer than `minimum` instructions, including callees, merged into one.
+    /// Returns the tree in which the callees of a frame that have fewer than `minimum` instructions, including their
+    /// own callees, are merged into one frame.
     pub fn pruned(&self, minimum: u64) -> Frame {
         let (mut large, mut smaller) = (BTreeMap::new(), Frame::default());
         for (name, callee) in &self.below {
@@ -130,7 +132,7 @@ impl Frame {
         Frame { layer: self.layer.clone(), below: large, ..*self }
     }
 
-    /// Adds its instructions, calls and charges to the sums by function.
+    /// Adds the instructions, calls and charges of the tree to the sums by function.
     pub fn add_to_sums(&self, name: &str, sums: &mut BTreeMap<Function, [u64; 3]>) {
         if self.own > 0 || self.calls > 0 {
             let function = Function { name: name.to_string(), layer: self.layer.clone() };
@@ -145,7 +147,7 @@ impl Frame {
 
 /// Returns the trees of an interval of a trial: the counts at its end minus those at its start.
 pub fn trees(names: &Names, start: &[Counted], end: &[Counted]) -> BTreeMap<Task, Frame> {
-    let functions: Vec<Function> = end.iter().map(|node| named(names, node)).collect();
+    let functions: Vec<Function> = end.iter().map(|node| function_of(names, node)).collect();
     let difference = |(index, node): (usize, &Counted)| {
         let earlier = start.get(index).copied().unwrap_or_default();
         Counted {
@@ -163,7 +165,7 @@ pub fn trees(names: &Names, start: &[Counted], end: &[Counted]) -> BTreeMap<Task
         if own == 0 && calls == 0 {
             continue;
         }
-        // From the root down; roots have no name.
+        // The chain of callers, from the node up to its root, which has no name.
         let mut chain = Vec::new();
         let mut position = index;
         while let Some(parent) = end[position].parent {
@@ -185,7 +187,7 @@ pub fn trees(names: &Names, start: &[Counted], end: &[Counted]) -> BTreeMap<Task
     trees
 }
 
-fn named(names: &Names, node: &Counted) -> Function {
+fn function_of(names: &Names, node: &Counted) -> Function {
     match (node.parent, node.function) {
         (None, _) => Function { name: "task".into(), layer: "task".into() },
         (_, USER) => Function { name: "user".into(), layer: "user".into() },
@@ -194,17 +196,17 @@ fn named(names: &Names, node: &Counted) -> Function {
     }
 }
 
-/// Functions that identify a kernel thread as part of the instrument: nbd's receiver.
+/// Functions that identify a kernel thread as part of the instrument: nbd's threads.
 const DRIVER: &[&str] = &["recv_work", "nbd_xmit_timeout", "nbd_dev_remove_work"];
 /// Functions in which the disk's server spends its time: it reads requests from its end of a socket as from a file.
-/// (The kernel uses the driver's end through other functions, for any request.) The sampler of dirty pages also waits
-/// at a socket; the agent calls it a few times per phase.
+/// (For any request, the kernel uses the driver's end through other functions.) The sampler of dirty pages also waits
+/// at a socket, a few times per phase.
 const SERVER: &[&str] = &["sock_read_iter", "sock_write_iter", "__sys_recvfrom", "__sys_sendto"];
 /// Entry point of all system calls.
 const SYSTEM_CALL: &str = "do_syscall_64";
 /// At least 1 / `MIN_SOCKET_FRACTION` of a server's system calls use its socket: it reads, answers, and reads the time.
 const MIN_SOCKET_FRACTION: u64 = 10;
-/// Prefixes of functions that are called only by readers of /proc or /sys. No workload reads these.
+/// Prefixes of functions that only readers of /proc or /sys call. No workload reads these directories.
 const PROC_READERS: &[&str] =
     &["proc_", "seq_read", "kernfs_", "sysfs_", "pid_", "tgid_", "meminfo_"];
 /// Entry points of the idle loop.
@@ -239,7 +241,7 @@ fn tasks(functions: &[Function], nodes: &[Counted], start_count: usize) -> Vec<T
         evidence.socket_calls += if contains(SERVER, name) { node.calls } else { 0 };
         evidence.system_calls += if name == SYSTEM_CALL { node.calls } else { 0 };
     }
-    // Several threads are started with the phase; a single thread exists before it.
+    // If several threads issue ops, they are started with the phase; a single thread exists before the phase.
     let has_several_threads = roots.iter().any(|(position, evidence)| {
         *position >= start_count && evidence.user && !evidence.is_server()
     });
@@ -305,15 +307,15 @@ mod tests {
             node(USER, Some(1), 50),
             node(0x40, Some(1), 5),
             node(0x10, Some(3), 100),
-            // A return from an interrupt is not an entry, but has a node.
+            // A return from an interrupt is not an entry point, but it has a node.
             node(INTERRUPT, Some(1), 0),
             node(0x60, Some(5), 7),
             node(0xa0, Some(5), 2),
-            // The server's.
+            // The task of the disk's server.
             node(78, None, 0),
             node(USER, Some(8), 1),
             node(0x50, Some(8), 2),
-            // A kernel thread, and in it the driver.
+            // A kernel thread in which the driver also runs.
             node(79, None, 0),
             node(0x30, Some(11), 3),
             node(0x70, Some(12), 4),

@@ -12,7 +12,7 @@ const BTRFS: Tool = Tool::new("btrfs");
 const SUPERBLOCK_OFFSETS: [u64; 3] = [64 << 10, 64 << 20, 256 << 30];
 const SUPERBLOCK_SIZE: u64 = 4096;
 
-/// A chunk: its logical addresses, and the start of its copies on the device.
+/// A chunk: its logical addresses, and the starts of its copies on the device.
 struct Chunk {
     logical: Range,
     copies: Vec<u64>,
@@ -94,7 +94,7 @@ fn structure_of_tree(owner: &str) -> Option<Structure> {
     })
 }
 
-/// Marks logical addresses on the device, in each copy; `None` never clears an earlier mark.
+/// Assigns logical addresses to a structure, in each copy on the device; `None` clears their structure.
 fn assign(map: &mut Map, chunks: &[Chunk], logical: &Range, structure: Option<Structure>) {
     for chunk in chunks {
         let (start, end) =
@@ -153,7 +153,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn unknown_trees_stay_unattributed_and_blocks_of_no_tree_were_freed() {
+    fn blocks_of_unknown_trees_stay_unattributed_and_blocks_without_a_tree_were_freed() {
         let text = "\
 \titem 0 key (FIRST_CHUNK_TREE CHUNK_ITEM 1048576) itemoff 16105 itemsize 80
 \t\tlength 65536 owner 2 stripe_len 65536 type METADATA|single

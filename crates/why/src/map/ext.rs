@@ -1,4 +1,4 @@
-//! ext2, ext3, ext4: dumpe2fs prints the layout of every group, debugfs the blocks of every inode.
+//! Maps ext2, ext3 and ext4: dumpe2fs prints the layout of every group, and debugfs the blocks of every inode.
 
 use std::fs::File;
 
@@ -19,7 +19,7 @@ pub fn read(image: &File) -> Result<Map, MapError> {
     if field(&dump, "Filesystem features").is_some_and(|list| list.contains("needs_recovery")) {
         let output = E2FSCK.run(&["-f", "-y", "-E", "journal_only", "{image}"], image, "")?;
         dump = DUMPE2FS.run(&["{image}"], image, "")?;
-        // If the journal is on another disk, this image may be out of date.
+        // If the journal is on another disk, it cannot be replayed here, and the image may be out of date.
         if field(&dump, "Filesystem features").is_some_and(|list| list.contains("needs_recovery")) {
             return Err(E2FSCK.unreadable(&output));
         }

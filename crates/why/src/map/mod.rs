@@ -1,4 +1,4 @@
-//! Maps of the structures in an image of a file system, read by the file system's own tools.
+//! Maps of the structures in an image of a file system, made from the output of the file system's own tools.
 
 mod btrfs;
 mod ext;
@@ -116,8 +116,8 @@ pub struct Map {
 }
 
 impl Map {
-    /// Reads the map of a file system, named as in the catalog, from an image. If its tools print block by block, only
-    /// the ranges of `requested`, which must be in ascending order, are queried.
+    /// Reads the map of a file system from an image; `kind` is its name in the catalog. If its tools print block by
+    /// block, only the ranges of `requested`, which must be in ascending order, are queried.
     ///
     /// # Errors
     /// [`MapError`].
@@ -131,7 +131,7 @@ impl Map {
         }
     }
 
-    /// Marks a range, replacing earlier marks.
+    /// Assigns a range to a structure, replacing earlier assignments.
     pub fn assign(&mut self, range: Range, structure: Structure) {
         if range.is_empty() {
             return;
@@ -140,13 +140,13 @@ impl Map {
         self.ranges.insert(range.start, (range.end, structure));
     }
 
-    /// Clears a range: its structure is unknown.
+    /// Clears the structures assigned to a range.
     pub fn clear(&mut self, range: Range) {
         let Range { start, end } = range;
         if start >= end {
             return;
         }
-        // A range that begins earlier and overlaps is cut off.
+        // A range that begins earlier and overlaps is cut short.
         if let Some((&start_before, &(range_end, structure))) =
             self.ranges.range(..start).next_back()
             && range_end > start
@@ -169,7 +169,7 @@ impl Map {
         }
     }
 
-    /// Returns the structure at a byte, and the end of the range for which it holds.
+    /// Returns the structure at a byte, and the end of the range for which the answer holds.
     pub fn at(&self, byte: u64) -> (Option<Structure>, u64) {
         if let Some((_, &(end, structure))) = self.ranges.range(..=byte).next_back()
             && byte < end
@@ -213,13 +213,13 @@ mod tests {
     proptest! {
         /// Compares the map with a table of one row per byte.
         #[test]
-        fn the_last_mark_of_a_byte_counts(
-            marks in proptest::collection::vec((0u64..60, 0u64..20, 0usize..21), 0..30)
+        fn the_last_assignment_of_a_byte_counts(
+            assignments in proptest::collection::vec((0u64..60, 0u64..20, 0usize..21), 0..30)
         ) {
             let mut map = Map::default();
             let mut table = [None; 100];
-            for (start, length, index) in marks {
-                // One mark in 21 clears a range.
+            for (start, length, index) in assignments {
+                // One assignment in 21 clears a range instead.
                 let structure = (index < 20).then(|| Structure::ALL[index].0);
                 match structure {
                     Some(structure) => map.assign(start..start + length, structure),

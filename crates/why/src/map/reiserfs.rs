@@ -1,5 +1,5 @@
-//! Maps reiserfs: debugreiserfs prints the superblock and, leaf by leaf, the tree with the blocks to which indirect
-//! items point.
+//! Maps reiserfs: debugreiserfs prints the superblock and, leaf by leaf, the tree, including the blocks to which
+//! indirect items point.
 
 use std::fs::File;
 
@@ -10,8 +10,9 @@ const DEBUGREISERFS: Tool = Tool::new("debugreiserfs");
 
 /// The offset of the block with the superblock.
 const SUPERBLOCK_OFFSET: u64 = 64 << 10;
-/// The offset of the superblock of the first format, which every mount reads first (Linux, fs/reiserfs/super.c). The
-/// block is otherwise unused: everything below the superblock is reserved for boot loaders.
+/// The offset of the superblock in the oldest format. Every mount reads this offset first (Linux,
+/// fs/reiserfs/super.c). The block there is otherwise unused: all space below the superblock is reserved for boot
+/// loaders.
 const OLD_SUPERBLOCK_OFFSET: u64 = 8 << 10;
 
 /// Reads the map of an image.

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use fsdyno_child::{Process, memory_file};
 use fsdyno_filesystem::{catalog, lookup};
 
-/// Lists the file systems that have a map.
+/// Returns the names of the file systems that can be mapped, as text.
 fn supported() -> String {
     let supported = catalog::all().iter().filter(|filesystem| filesystem.map.is_some());
     let names: Vec<&str> = supported.map(|filesystem| filesystem.name.as_str()).collect();
@@ -20,7 +20,7 @@ fn supported() -> String {
     }
 }
 
-/// An error in reading a map.
+/// An error that prevents reading a map.
 #[derive(Debug, thiserror::Error)]
 pub enum MapError {
     /// A tool is not installed.
@@ -161,7 +161,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_hanging_tool_is_killed_and_a_missing_one_is_reported_with_its_package() {
+    fn a_hanging_tool_is_killed_and_a_missing_tool_is_reported_with_its_package() {
         let image = tempfile::tempfile().unwrap();
         let slow = Tool { name: "sleep", deadline: Duration::ZERO };
         let error = slow.run(&["100"], &image, "").unwrap_err().to_string();
@@ -174,8 +174,8 @@ mod tests {
     #[test]
     fn a_tool_reads_its_input_and_the_image() {
         let mut image = tempfile::tempfile().unwrap();
-        image.write_all(b"of the image").unwrap();
-        let answer = Tool::new("cat").run(&["-", "{image}"], &image, "first ").unwrap();
-        assert_eq!((answer.text.as_str(), answer.code), ("first of the image", Some(0)));
+        image.write_all(b"the image").unwrap();
+        let output = Tool::new("cat").run(&["-", "{image}"], &image, "input, then ").unwrap();
+        assert_eq!((output.text.as_str(), output.code), ("input, then the image", Some(0)));
     }
 }

@@ -11,8 +11,8 @@ const XFS_DB: Tool = Tool::new("xfs_db");
 /// Sector size of xfs_db (`daddr`).
 const SECTOR_SIZE: u64 = 512;
 
-/// Reads the map of the blocks in `requested`. There is no map of an image whose log has to be replayed: xfs_db does
-/// not read the log.
+/// Reads the map of the blocks in `requested`. An image whose log has to be replayed cannot be mapped, because xfs_db
+/// does not read the log.
 pub fn read(image: &File, requested: &[Range]) -> Result<Map, MapError> {
     let superblock =
         XFS_DB.run(&["-r", "{image}"], image, "sb 0\np blocksize agblocks dblocks\n")?;
@@ -26,7 +26,7 @@ pub fn read(image: &File, requested: &[Range]) -> Result<Map, MapError> {
     };
     let mut commands = String::from("blockget -n\n");
     for range in block_ranges(requested, block_size, blocks) {
-        // xfs_db refuses a count that goes beyond the end of a group.
+        // xfs_db rejects a count that extends beyond the end of an allocation group.
         let mut block = range.start;
         while block < range.end {
             let end = range.end.min((block / group + 1) * group);
@@ -38,7 +38,7 @@ pub fn read(image: &File, requested: &[Range]) -> Result<Map, MapError> {
     }
     let output = XFS_DB.run(&["-r", "{image}"], image, &commands)?;
     let mut map = Map::default();
-    let mut any_mapped = false;
+    let mut has_blocks = false;
     for line in output.text.lines() {
         // `block 16 (0/16) type inode`, or the same with the prompt before it.
         let Some((location, kind)) = line.split_once(" type ") else { continue };
@@ -50,20 +50,20 @@ pub fn read(image: &File, requested: &[Range]) -> Result<Map, MapError> {
         else {
             continue;
         };
-        any_mapped = true;
+        has_blocks = true;
         let byte = (ag * group + block_in_group) * block_size;
         let kind = kind.split_whitespace().next().unwrap_or("");
         if let Some(structure) = structure(kind) {
             map.assign(byte..byte + block_size, structure);
         }
     }
-    if !any_mapped && !requested.is_empty() {
+    if !has_blocks && !requested.is_empty() {
         return Err(XFS_DB.unreadable(&output));
     }
     Ok(map)
 }
 
-/// Maps the names in xfs_db's db/check.c.
+/// Returns the structure of a block type, named as in xfs_db's db/check.c; `None` for a free block or unknown type.
 fn structure(kind: &str) -> Option<Structure> {
     Some(match kind {
         // The block of a group's superblock also holds its agf, agi and agfl.

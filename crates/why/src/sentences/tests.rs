@@ -3,7 +3,7 @@ use crate::account::{Account, Cause, Key};
 use crate::functions::differences;
 use crate::kernel::Frame;
 
-fn leaf(own: u64, layer: &str, below: &[(&str, Frame)]) -> Frame {
+fn node(own: u64, layer: &str, below: &[(&str, Frame)]) -> Frame {
     let below = below.iter().map(|(name, frame)| (name.to_string(), frame.clone())).collect();
     Frame { own, calls: 1, charged: 0, layer: layer.into(), below }
 }
@@ -25,10 +25,10 @@ fn explained(label: &str, (seeks, time): (u64, u64), lookup: u64) -> Explained {
     add(Structure::InodeTable, seeks, time);
     add(Structure::Data, 3, 290_000);
     let tree = [
-        ("ext4_find_entry", leaf(lookup, "ext4", &[])),
-        ("vfs_unlink", leaf(10_000, "files", &[])),
+        ("ext4_find_entry", node(lookup, "ext4", &[])),
+        ("vfs_unlink", node(10_000, "files", &[])),
     ];
-    let tree = leaf(0, "", &[("do_syscall_64", leaf(0, "entry", &tree))]);
+    let tree = node(0, "", &[("do_syscall_64", node(0, "entry", &tree))]);
     let mut phase =
         Phase { name: "unlink".into(), ops: 10, took_ns: Nanos(2_000_000), ..Phase::default() };
     phase.cpu_ns = Nanos(900_000);
@@ -59,7 +59,7 @@ fn a_disk_without_an_arm_does_not_seek() {
 }
 
 #[test]
-fn a_phase_takes_a_sentence_and_a_comparison_three() {
+fn a_phase_has_a_summary_sentence_and_details_in_a_comparison() {
     let ext3 = explained("ext3", (600, 710_000), 2800);
     let ext4 = explained("ext4", (100, 110_000), 1000);
     let disk_text = "unlink: 71 % of disk time is seeking to inode tables (600 seeks";
@@ -95,7 +95,7 @@ fn a_phase_takes_a_sentence_and_a_comparison_three() {
 }
 
 #[test]
-fn the_first_sentence_is_about_the_larger_cause() {
+fn the_larger_cause_is_stated_first() {
     let (mut new, old) =
         (explained("new", (110, 715_000), 9000), explained("old", (100, 710_000), 0));
     (new.phases[0].took_ns, new.phases[0].cpu_ns) = (Nanos(2_021_000), Nanos(916_000));
@@ -110,7 +110,7 @@ fn the_first_sentence_is_about_the_larger_cause() {
 }
 
 #[test]
-fn a_structure_that_only_the_other_touches_is_named() {
+fn a_structure_that_only_the_baseline_touches_is_named() {
     let (mut ext4, ext3) = (explained("ext4", (1, 5), 0), explained("ext3", (1, 5), 0));
     let account = ext4.account.as_mut().unwrap();
     account.rows.retain(|key, _| key.structure != Some(Structure::Data));
@@ -119,15 +119,15 @@ fn a_structure_that_only_the_other_touches_is_named() {
 }
 
 #[test]
-fn a_spread_difference_is_attributed_to_the_deepest_common_caller() {
+fn a_difference_spread_over_several_functions_is_attributed_to_their_common_caller() {
     let tree = |instructions: u64| {
         let callees: Vec<(String, Frame)> = (0..4)
-            .map(|index| (format!("part_{index}"), leaf(instructions, "ext4", &[])))
+            .map(|index| (format!("part_{index}"), node(instructions, "ext4", &[])))
             .collect();
         let callees: Vec<(&str, Frame)> =
             callees.iter().map(|(name, frame)| (name.as_str(), frame.clone())).collect();
-        let evict = leaf(100, "ext4", &callees);
-        leaf(0, "", &[("evict", evict), ("other", leaf(50, "files", &[]))])
+        let evict = node(100, "ext4", &callees);
+        node(0, "", &[("evict", evict), ("other", node(50, "files", &[]))])
     };
     let phase = |instructions| {
         let mut phase = Phase { name: "unlink".into(), ops: 1, ..Phase::default() };
@@ -141,12 +141,12 @@ fn a_spread_difference_is_attributed_to_the_deepest_common_caller() {
 }
 
 #[test]
-fn a_nameless_function_counts_for_its_caller() {
+fn an_unnamed_function_counts_for_its_caller() {
     let phase = |own| {
-        let unnamed = leaf(own, "module", &[]);
-        let update = leaf(50, "kernel", &[("?", unnamed)]);
+        let unnamed = node(own, "module", &[]);
+        let update = node(50, "kernel", &[("?", unnamed)]);
         let mut phase = Phase { name: "unlink".into(), ops: 1, ..Phase::default() };
-        let tree = leaf(0, "", &[("crypto_shash_update", update)]);
+        let tree = node(0, "", &[("crypto_shash_update", update)]);
         phase.set_executed(&BTreeMap::from([(Task::Ops, tree)]));
         phase
     };
@@ -155,7 +155,7 @@ fn a_nameless_function_counts_for_its_caller() {
 }
 
 #[test]
-fn equal_results_differ_in_nothing() {
+fn equal_results_have_no_differences() {
     let explained = explained("ext4", (100, 710_000), 1000);
     assert_eq!(differences(&explained.phases[0], &explained.phases[0]), []);
     let text = sentences(&explained, Some(&explained));

@@ -41,18 +41,18 @@ fn class(layer: &str) -> &'static str {
 
 /// The quantity that the width of a function shows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum By {
+pub enum Quantity {
     /// Its instructions.
     Instructions,
     /// Its time, estimated by the trial's processor profile.
     Time,
 }
 
-impl By {
+impl Quantity {
     fn unit(self) -> &'static str {
         match self {
-            By::Instructions => "instructions",
-            By::Time => "estimated ns",
+            Quantity::Instructions => "instructions",
+            Quantity::Time => "estimated ns",
         }
     }
 
@@ -60,8 +60,8 @@ impl By {
     fn tree(self, phase: &Phase) -> Option<Frame> {
         let tree = phase.executed.get(&Task::Ops)?;
         match self {
-            By::Instructions => Some(tree.clone()),
-            By::Time => Some(tree.with_times(phase.instruction_ns?)),
+            Quantity::Instructions => Some(tree.clone()),
+            Quantity::Time => Some(tree.with_times(phase.instruction_ns?)),
         }
     }
 }
@@ -90,7 +90,7 @@ pub fn chart(
     explained: &Explained,
     phase: &Phase,
     other: Option<(&Explained, &Phase)>,
-    by: By,
+    by: Quantity,
 ) -> Option<Chart> {
     let tree = by.tree(phase)?;
     let other = other.and_then(|(explained, phase)| Some((explained, phase, by.tree(phase)?)));
@@ -201,10 +201,10 @@ impl Graph {
 }
 
 /// The note that explains a graph.
-pub fn note(against: bool, by: By) -> String {
+pub fn note(against: bool, by: Quantity) -> String {
     let width = match by {
-        By::Instructions => "the number of instructions in",
-        By::Time => {
+        Quantity::Instructions => "the number of instructions in",
+        Quantity::Time => {
             "the time that the processor profile estimates, from instructions and the events that it charges, for"
         }
     };
@@ -236,7 +236,7 @@ mod tests {
         };
         let other = other.map(phase);
         let against = other.as_ref().map(|phase| (&explained, phase));
-        chart(&explained, &phase(tree), against, By::Instructions).unwrap().standalone_svg()
+        chart(&explained, &phase(tree), against, Quantity::Instructions).unwrap().standalone_svg()
     }
 
     #[test]
@@ -257,9 +257,10 @@ mod tests {
         let mut phase = Phase { ops: 10, ..Phase::default() };
         let tree = frame(0, &[("a", busy), ("b", frame(20, &[]))]);
         phase.set_executed(&BTreeMap::from([(Task::Ops, tree)]));
-        assert!(chart(&Explained::default(), &phase, None, By::Time).is_none());
+        assert!(chart(&Explained::default(), &phase, None, Quantity::Time).is_none());
         phase.instruction_ns = Some(0.5);
-        let svg = chart(&Explained::default(), &phase, None, By::Time).unwrap().standalone_svg();
+        let svg =
+            chart(&Explained::default(), &phase, None, Quantity::Time).unwrap().standalone_svg();
         assert!(svg.contains("a (files): 4.0 estimated ns per op, 4.0 self"), "{svg}");
         assert!(svg.contains(r#"width="80%""#), "{svg}");
     }
@@ -284,7 +285,7 @@ mod tests {
 
     #[test]
     fn without_executed_functions_there_is_no_graph() {
-        for by in [By::Instructions, By::Time] {
+        for by in [Quantity::Instructions, Quantity::Time] {
             assert!(chart(&Explained::default(), &Phase::default(), None, by).is_none());
         }
     }

@@ -7,7 +7,7 @@ use fsdyno_why::{Explained, Phase, StoredExplanation, sentences};
 use minijinja::Value;
 use serde::Serialize;
 
-use self::flame::By;
+use self::flame::Quantity;
 use super::budget::{self, Budget};
 use super::figure::Figure;
 use super::files::ChartFile;
@@ -108,8 +108,8 @@ fn phase_figures(explained: &Explained, phase: &Phase, against: Option<&Explaine
         Some((other, found))
     });
     for (by, slug, title) in [
-        (By::Instructions, "functions", "functions"),
-        (By::Time, "functions-by-time", "functions by estimated time"),
+        (Quantity::Instructions, "functions", "functions"),
+        (Quantity::Time, "functions-by-time", "functions by estimated time"),
     ] {
         if let Some(chart) = flame::chart(explained, phase, other_phase, by) {
             let against_phase = other_phase.map(|(_, found)| found);

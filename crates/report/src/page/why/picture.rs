@@ -35,7 +35,7 @@ fn class(structure: Structure) -> &'static str {
         Structure::Superblock => "n0",
         Structure::Attribute => "n1",
         Structure::OwnerTree => "n2",
-        // A flush has no address and is in no picture.
+        // A flush has no address and is not drawn.
         Structure::DeviceEnd | Structure::Flush => "n3",
     }
 }
@@ -114,9 +114,9 @@ fn draw_disk(chart: &mut Chart, disk: &DiskGrid, top: f64) {
         r#"<svg y="{top:.1}" width="100%" height="{HEIGHT}" viewBox="0 0 {COLUMNS} {ROWS}" preserveAspectRatio="none">"#
     ));
     let spots: usize = disk.cells.iter().map(|(_, cells)| cells.len()).sum();
-    let around = u16::from(spots < MIN_DENSE_SPOTS);
+    let margin = u16::from(spots < MIN_DENSE_SPOTS);
     for (structure, cells) in &disk.cells {
-        let (class, path) = (class_and_name(*structure).0, path(cells, around));
+        let (class, path) = (class_and_name(*structure).0, path(cells, margin));
         chart.push(format_args!(r#"<path class="{class}" d="{path}"/>"#));
     }
     chart.push(format_args!("</svg>"));
@@ -134,8 +134,8 @@ fn draw_disk(chart: &mut Chart, disk: &DiskGrid, top: f64) {
     }
 }
 
-/// The cells as boxes, enlarged by `around` cells on each side; adjacent ones are merged.
-fn path(cells: &[(u16, u16)], around: u16) -> String {
+/// The cells as boxes, enlarged by `margin` cells on each side; adjacent ones are merged.
+fn path(cells: &[(u16, u16)], margin: u16) -> String {
     let mut cells: Vec<(u16, u16)> = cells.iter().map(|(column, row)| (*row, *column)).collect();
     cells.sort_unstable();
     let mut out = String::new();
@@ -146,9 +146,9 @@ fn path(cells: &[(u16, u16)], around: u16) -> String {
         };
         let count = cells[index..].iter().enumerate().take_while(|cell| follows(*cell)).count();
         // Rows are counted from the bottom. Parts beyond the edge are clipped.
-        let (width, height) = (count + 2 * usize::from(around), 1 + 2 * around);
-        let (x, y) = (i32::from(from) - i32::from(around), (ROWS - 1).saturating_sub(row));
-        let y = i32::from(y) - i32::from(around);
+        let (width, height) = (count + 2 * usize::from(margin), 1 + 2 * margin);
+        let (x, y) = (i32::from(from) - i32::from(margin), (ROWS - 1).saturating_sub(row));
+        let y = i32::from(y) - i32::from(margin);
         // Writing to a string cannot fail, so the result is ignored.
         let _ = write!(out, "M{x} {y}h{width}v{height}h-{width}z");
         index += count.max(1);
@@ -205,7 +205,7 @@ mod tests {
             assert!(!classes.contains(UNKNOWN));
         }
         let all: BTreeSet<_> = families.concat().into_iter().collect();
-        assert_eq!(all.len(), Structure::ALL.len() - 1, "one is in no picture");
+        assert_eq!(all.len(), Structure::ALL.len() - 1, "one structure is not drawn");
     }
 
     #[test]
