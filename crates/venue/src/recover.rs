@@ -119,7 +119,7 @@ impl LabVenue {
         });
         results.into_iter().collect::<Result<(), _>>()?;
         let mut findings = work.findings.into_inner().unwrap_or_else(PoisonError::into_inner);
-        findings.sort_by_key(|(cut, _)| cut.place());
+        findings.sort_by_key(|(cut, _)| cut.sort_key());
         Ok(findings)
     }
 }
