@@ -13,6 +13,7 @@ const CATALOG: Catalog = Catalog {
     folder: "catalog/processors",
     rows: &[
         ("desktop-2008", include_str!("../../../catalog/processors/desktop-2008.toml")),
+        ("epyc-2021", include_str!("../../../catalog/processors/epyc-2021.toml")),
         ("epyc-2024", include_str!("../../../catalog/processors/epyc-2024.toml")),
         ("laptop-2024", include_str!("../../../catalog/processors/laptop-2024.toml")),
         ("nas-2024", include_str!("../../../catalog/processors/nas-2024.toml")),
