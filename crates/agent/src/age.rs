@@ -2,7 +2,7 @@
 //!
 //! Files of random sizes are written until the file system reaches the requested fill. Rounds follow: each removes a
 //! twentieth of the files, chosen at random over all directories, and writes others, of other sizes, until the file
-//! system is as full again. Free space is thus fragmented among the remaining files, as after years of use.
+//! system is as full as before. Free space is thus fragmented among the remaining files, as after years of use.
 //! Names, sizes and order depend only on a seed.
 //!
 //! The files hold zeros: only their location matters, and the lab does not store zeros. They stay next to the trial's
@@ -28,7 +28,7 @@ const CENSUS: &str = "census";
 /// Number of files in a directory: small enough for a file system whose directories are linear lists.
 const FILES_IN_DIRECTORY: usize = 256;
 
-/// Number of rounds in which as many files as exist are removed once.
+/// Number of rounds in which as many files are removed in total as the file system holds.
 const ROUNDS: usize = 20;
 
 /// Maximum number of passes in one round: each writes most of what is still missing, so that they converge on the
@@ -70,7 +70,7 @@ pub fn age(
         free: Vec::new(),
         aged: Aged::default(),
         written: 0,
-        will_write: target.saturating_sub(space.used) * u64::from(plan.churn + 1),
+        expected_written: target.saturating_sub(space.used) * u64::from(plan.churn + 1),
         on_progress,
     };
     tree.fill(target)?;
@@ -85,7 +85,7 @@ pub fn age(
 ///
 /// # Errors
 /// The differences found; errors from the kernel.
-pub fn count(root: BorrowedFd<'_>, on_progress: &mut dyn FnMut()) -> io::Result<()> {
+pub fn verify_census(root: BorrowedFd<'_>, on_progress: &mut dyn FnMut()) -> io::Result<()> {
     let folder = open_directory(parent_of(root)?.as_fd(), FOLDER)?;
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let census = rustix::fs::openat(&folder, CENSUS, flags, Mode::empty())?;
@@ -186,7 +186,7 @@ struct Tree<'a> {
     free: Vec<usize>,
     aged: Aged,
     written: u64,
-    will_write: u64,
+    expected_written: u64,
     on_progress: &'a mut dyn FnMut(u64, u64),
 }
 
@@ -210,7 +210,7 @@ impl Tree<'_> {
         }
         let space = Space::of(self.folder.as_fd())?;
         Err(io::Error::other(format!(
-            "ageing could not fill the file system to {} of {}: it holds {} at most; request \
+            "aging could not fill the file system to {} of {}: it holds {} at most; request \
              less (--age fill=...)",
             Bytes(target),
             Bytes(space.total),
@@ -290,7 +290,7 @@ impl Tree<'_> {
         self.aged.bytes = self.aged.bytes + Bytes(size);
         self.written += size;
         if self.aged.files % 16 == 0 {
-            (self.on_progress)(self.written, self.will_write);
+            (self.on_progress)(self.written, self.expected_written);
         }
         Ok(true)
     }
@@ -313,7 +313,7 @@ impl Tree<'_> {
             self.aged.removed += 1;
             remaining -= 1;
             if remaining % 256 == 0 {
-                (self.on_progress)(self.written, self.will_write);
+                (self.on_progress)(self.written, self.expected_written);
             }
         }
         Ok(())

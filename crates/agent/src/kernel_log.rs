@@ -58,7 +58,7 @@ fn is_fatal(line: &str) -> bool {
         return runtime.and_then(|seconds| seconds.parse().ok()).unwrap_or(u64::MAX)
             >= STUCK_SECONDS;
     }
-    FATAL.iter().any(|word| line.contains(word))
+    FATAL.iter().any(|phrase| line.contains(phrase))
 }
 
 /// Returns the message that names the cause, if any, and the most recent messages, for a trial that ended without its

@@ -23,13 +23,14 @@ const SYSCTLS: &[&str] = &[
     "vm.vfs_cache_pressure",
 ];
 
-/// Describes the times that do not follow the guest's own, slower clock, for a CPU faster than QEMU's clock allows.
-pub fn not_scaled(cpu: &CpuPlan) -> Option<String> {
+/// Describes the timer that does not follow the guest's own, slower clock; `None` unless the CPU is faster than QEMU's
+/// clock allows.
+pub fn describe_unscaled_timer(cpu: &CpuPlan) -> Option<String> {
     (cpu.processor().is_none() && cpu.instructions_per_us_of_own_clock().is_some()).then(|| {
         format!(
             "--cpu {cpu}: the guest's clock is slowed down, and with it Linux's timers, its CPU times \
-             and the modelled disk; not slowed down is the timer chip (hpet), which therefore wakes \
-             the kernel too early, more than once for a timer, at the cost of CPU time"
+             and the modelled disk; the timer chip (hpet) is not slowed down, so it wakes the kernel \
+             too early, several times for one timer, at the cost of CPU time"
         )
     })
 }
@@ -69,7 +70,7 @@ fn ticks() -> u64 {
 }
 
 /// Returns how many of `threads` threads can run at the same time on this machine.
-pub fn at_once(threads: u32) -> u32 {
+pub fn concurrent_threads(threads: u32) -> u32 {
     let processors = std::thread::available_parallelism().map_or(1, |count| count.get() as u32);
     threads.clamp(1, processors)
 }

@@ -187,8 +187,8 @@ impl Trial<'_> {
             self.device = Some((text, file));
         }
         if self.makes_calls() && device.is_none() {
-            let room = FreeSpace::of(self.target.root()).map_err(failed("statfs"))?;
-            room.holds(&workload.needs())?;
+            let free_space = FreeSpace::of(self.target.root()).map_err(failed("statfs"))?;
+            free_space.holds(&workload.needs())?;
         }
         self.prefill(workload.as_ref())?;
         if self.acks.is_some() {
@@ -258,14 +258,15 @@ impl Trial<'_> {
         Ok(())
     }
 
-    /// Counts the aged files, after all measurements.
-    fn count_aged(&mut self) -> Result<(), String> {
+    /// Compares the aged files with their census, after all measurements.
+    fn verify_aged_files(&mut self) -> Result<(), String> {
         if self.job.plan.age().is_none() {
             return Ok(());
         }
         let mailbox = self.mailbox;
         let mut on_progress = || mailbox.set(Word::Now, clock::now().0);
-        self.untimed(|target| age::count(target.root(), &mut on_progress)).map_err(failed("verify"))
+        self.untimed(|target| age::verify_census(target.root(), &mut on_progress))
+            .map_err(failed("verify"))
     }
 
     fn stage(&self, stage: Stage) {
@@ -314,7 +315,7 @@ impl Trial<'_> {
         machine::describe(&mut self.conditions, &plan.sysctls).map_err(failed("prepare"))?;
         if let Some(lab) = plan.lab() {
             machine::check_clock(&lab.cpu).map_err(failed("prepare"))?;
-            self.conditions.notes.extend(machine::not_scaled(&lab.cpu));
+            self.conditions.notes.extend(machine::describe_unscaled_timer(&lab.cpu));
         }
         if let Some(counting) = self.processor() {
             processor::start(counting).map_err(failed("prepare"))?;

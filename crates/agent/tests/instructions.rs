@@ -204,7 +204,7 @@ fn mailbox_words() -> &'static [AtomicU64] {
         libc::mmap(std::ptr::null_mut(), mailbox::SIZE, protection, libc::MAP_SHARED, fd, 0)
     };
     assert_ne!(start, libc::MAP_FAILED, "no mailbox");
-    // SAFETY: the mapping is page-aligned, as long as this says, never unmapped, and any bits are a
+    // SAFETY: the mapping is page-aligned, of this length, never unmapped, and any bits are a
     // valid AtomicU64; the other side also accesses it as 64-bit words only.
     unsafe { std::slice::from_raw_parts(start.cast(), mailbox::SIZE / 8) }
 }

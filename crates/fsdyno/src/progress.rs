@@ -20,7 +20,7 @@ use crate::output::{Verbosity, detail, is_shown, say, write_stderr};
 /// Displays the progress of a run.
 pub struct Display {
     trials: usize,
-    ended: AtomicUsize,
+    trials_ended: AtomicUsize,
     stopping: Once,
     time_left: Mutex<TimeLeft>,
     /// Names of the cells, by index.
@@ -46,7 +46,7 @@ struct Worker {
 }
 
 impl Display {
-    /// Creates the display of a run of these trials, whose cells are indices into `plans`; `jobs` of them run at the
+    /// Creates the display of a run of these trials, whose cells are indices into `plans`; `jobs` trials run at the
     /// same time.
     pub fn new(plans: &[&Plan], planned: &[Planned], jobs: usize) -> Display {
         let trials = planned.len();
@@ -62,7 +62,7 @@ impl Display {
         });
         Display {
             trials,
-            ended: AtomicUsize::new(0),
+            trials_ended: AtomicUsize::new(0),
             stopping: Once::new(),
             time_left: Mutex::new(TimeLeft::new(planned, jobs)),
             names: cell_names(plans),
@@ -86,7 +86,7 @@ impl Display {
     fn total_message(&self) -> String {
         let left = self.time_left().of_all(self.start.elapsed());
         let left = left.map(|left| format!(", {left} left")).unwrap_or_default();
-        format!("trials {}/{}{left}", self.ended.load(Ordering::Relaxed), self.trials)
+        format!("trials {}/{}{left}", self.trials_ended.load(Ordering::Relaxed), self.trials)
     }
 }
 
@@ -122,7 +122,7 @@ impl Observer for Display {
     }
 
     fn ended(&self, index: usize, trial: &Trial) {
-        let ended = self.ended.fetch_add(1, Ordering::Relaxed) + 1;
+        let ended = self.trials_ended.fetch_add(1, Ordering::Relaxed) + 1;
         let took = (trial.outcome == Outcome::Ok).then(|| speed::took(trial));
         self.time_left().ended(index, took);
         let Some(mut worker) = self.worker(index) else { return };
@@ -159,7 +159,7 @@ impl Observer for Display {
     }
 
     fn skipped(&self, slot: &Slot) {
-        self.ended.fetch_add(1, Ordering::Relaxed);
+        self.trials_ended.fetch_add(1, Ordering::Relaxed);
         self.time_left().skipped(slot.cell);
     }
 

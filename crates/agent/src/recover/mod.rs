@@ -184,7 +184,7 @@ impl Context<'_> {
                 "the file system recovered after a cut cannot be unmounted",
             ));
         }
-        end(&device)
+        end_disk(&device)
     }
 
     fn recover(
@@ -312,8 +312,8 @@ fn summary(result: &ToolResult) -> String {
     format!("{exit}: {}", result.last_lines(6).join(" / "))
 }
 
-/// Kills the driver, which also ends the server.
-fn end(device: &BlockDevice) -> io::Result<()> {
+/// Kills the driver, which also ends the server, and waits for both.
+fn end_disk(device: &BlockDevice) -> io::Result<()> {
     rustix::process::kill_process(device.driver, Signal::KILL)?;
     for pid in [device.driver, device.server] {
         while process::ended(pid)?.is_none() {

@@ -143,22 +143,30 @@ impl Shared {
 
     /// Mounts the served folder for one client, with options in addition to those of all clients, and opens the trial's
     /// folder.
-    fn mount_for(&self, client: u16, more: &str) -> io::Result<OwnedFd> {
-        let at = self.mount_point_of(client);
-        fs::create_dir_all(&at)?;
+    fn mount_for(&self, client: u16, additional_options: &str) -> io::Result<OwnedFd> {
+        let mount_point = self.mount_point_of(client);
+        fs::create_dir_all(&mount_point)?;
         let (flags, data) = mount::split(&self.options.join(",")).map_err(io::Error::other)?;
         let bits = MountFlags::from_bits_retain(mount::bits(&flags) as u32);
         let ClientMount { source, mut options } = self.protocol.client(Host(client));
         // The protocol writes the version, in the form that mount(2) takes.
-        let own = data.split(',').chain([more]);
-        let own = own.filter(|option| !option.is_empty() && !option.contains("vers="));
-        own.for_each(|option| options.push_str(&format!(",{option}")));
+        let spec_options = data.split(',').chain([additional_options]);
+        let spec_options =
+            spec_options.filter(|option| !option.is_empty() && !option.contains("vers="));
+        spec_options.for_each(|option| options.push_str(&format!(",{option}")));
         let text = CString::new(options.as_str()).map_err(io::Error::other)?;
-        let network = self.network.as_ref().and_then(|it| it.clients.get(usize::from(client) - 1));
-        let namespace = network.ok_or_else(|| io::Error::other("a client without a network"))?;
+        let network = self.network.as_ref();
+        let namespace = network.and_then(|network| network.clients.get(usize::from(client) - 1));
+        let namespace = namespace.ok_or_else(|| io::Error::other("a client without a network"))?;
         let kind = self.kind.as_str();
         let mounted = namespace.within(|| {
-            Ok(rustix::mount::mount(source.as_str(), &at, kind, bits, Some(text.as_c_str()))?)
+            Ok(rustix::mount::mount(
+                source.as_str(),
+                &mount_point,
+                kind,
+                bits,
+                Some(text.as_c_str()),
+            )?)
         });
         mounted.map_err(|error| {
             io::Error::other(format!(
@@ -167,7 +175,7 @@ impl Shared {
             ))
         })?;
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        Ok(rustix::fs::open(at.join(TRIAL), flags, Mode::empty())?)
+        Ok(rustix::fs::open(mount_point.join(TRIAL), flags, Mode::empty())?)
     }
 
     /// Unmounts the folder for all clients, stops the server and unmounts the served file system.

@@ -16,7 +16,7 @@ use fsdyno_workload::GapKind;
 
 use super::mounting::Mounting;
 use super::userspace::Workers;
-use super::{Medium, ModelledDisk, Target, WrittenAt, array};
+use super::{Medium, ModelledDisk, Target, WriteCounters, array};
 use crate::account::{self, Instruments};
 use crate::held_device::HeldDevice;
 use crate::serve_disk::Shared;
@@ -146,7 +146,7 @@ impl Formatted {
     }
 
     /// Returns the disks if there are several, else none.
-    fn several(&self) -> &[ModelledDisk] {
+    fn disks_if_several(&self) -> &[ModelledDisk] {
         if self.disks.len() > 1 { &self.disks } else { &[] }
     }
 
@@ -185,7 +185,7 @@ impl Target for Formatted {
         self.mount()?;
         self.setup.mount_ns = clock::now().since(formatted);
         self.describe_mount(conditions)?;
-        self.disks.iter().try_for_each(|disk| disk.prove_queue(self.scheduler.as_deref()))?;
+        self.disks.iter().try_for_each(|disk| disk.check_queue(self.scheduler.as_deref()))?;
         let has_check = !self.plan.check.is_empty();
         conditions.notes.extend(self.mounting.notes(&self.plan.kind, has_check));
         Ok(())
@@ -275,12 +275,12 @@ impl Target for Formatted {
 
     fn devices(&self) -> BTreeMap<String, Device> {
         let named = |disk: &ModelledDisk| Some((disk.device_name().to_string(), disk.counters()?));
-        self.several().iter().filter_map(named).collect()
+        self.disks_if_several().iter().filter_map(named).collect()
     }
 
-    fn written_at(&self) -> Option<WrittenAt> {
+    fn write_counters(&self) -> Option<WriteCounters> {
         let files = self.disks.iter().filter_map(ModelledDisk::stat_file).collect();
-        Some(WrittenAt { files, any: !self.disks.is_empty() })
+        Some(WriteCounters { files, has_device: !self.disks.is_empty() })
     }
 
     fn late(&self) -> Nanos {

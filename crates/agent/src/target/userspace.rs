@@ -174,7 +174,7 @@ impl Workers {
             if waited.is_empty() && !has_new {
                 break;
             }
-            let ended_pids = self.ended_of(&waited)?;
+            let ended_pids = self.ended_among(&waited)?;
             waited.retain(|pid| !ended_pids.contains(pid));
             if work.has_stalled(&children) {
                 return Err(io::Error::other(format!(
@@ -200,7 +200,7 @@ impl Workers {
     ///
     /// # Errors
     /// A process that ended with a failure.
-    fn ended_of(&self, pids: &[Pid]) -> io::Result<Vec<Pid>> {
+    fn ended_among(&self, pids: &[Pid]) -> io::Result<Vec<Pid>> {
         let mut ended_pids = Vec::new();
         for pid in pids {
             match process::ended(*pid) {
@@ -225,7 +225,7 @@ impl Workers {
             text.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
         match lines.len() {
             0 => "it printed nothing".into(),
-            some => lines[some.saturating_sub(MAX_LINES)..].join(" / "),
+            count => lines[count.saturating_sub(MAX_LINES)..].join(" / "),
         }
     }
 }
@@ -368,9 +368,9 @@ mod tests {
     }
 
     /// A process that is killed at the end of the test.
-    struct Killed(std::process::Child);
+    struct KillOnDrop(std::process::Child);
 
-    impl Drop for Killed {
+    impl Drop for KillOnDrop {
         fn drop(&mut self) {
             let _ = self.0.kill();
             let _ = self.0.wait();
@@ -381,7 +381,8 @@ mod tests {
     fn all_processes_left_by_the_command_are_waited_for() {
         // In a separate process: other tests have children too.
         let child = process::fork(|| {
-            let sleeper = || Ok::<_, io::Error>(Killed(Command::new("sleep").arg("1000").spawn()?));
+            let sleeper =
+                || Ok::<_, io::Error>(KillOnDrop(Command::new("sleep").arg("1000").spawn()?));
             let _other = sleeper()?;
             let pids = || -> io::Result<Vec<Pid>> {
                 Ok(children()?.into_iter().map(|child| child.pid).collect())

@@ -74,7 +74,7 @@ impl Trial<'_> {
             self.measured.gaps.push(Gap { before, wanted, done, elapsed_ns });
         }
         self.hash_tree(workload)?;
-        self.count_aged()?;
+        self.verify_aged_files()?;
         self.stage(Stage::Checking);
         self.target.finish().map_err(failed("unmount"))?;
         let phases = &self.measured.phases;

@@ -75,10 +75,10 @@ impl Trial<'_> {
         if let Some(report) = &mut self.conditions.replay {
             report.differing += differences.count();
         }
-        let mounted = self.conditions.mount.split_whitespace().next().unwrap_or_default();
-        let (notes, failed) = replayed::judge(differences, &recording, mounted);
-        let several = workload.phases();
-        let name = several.get(phase).filter(|_| several.len() > 1).map(|phase| phase.name);
+        let mount_type = self.conditions.mount.split_whitespace().next().unwrap_or_default();
+        let (notes, failed) = replayed::judge(differences, &recording, mount_type);
+        let phases = workload.phases();
+        let name = phases.get(phase).filter(|_| phases.len() > 1).map(|phase| phase.name);
         let named = |note: String| match name {
             Some(name) => format!("phase {name}: {note}"),
             None => note,

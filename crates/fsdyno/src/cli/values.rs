@@ -229,8 +229,8 @@ pub enum Showable {
 }
 
 impl Showable {
-    /// Returns true if the items are results; several results can be shown together.
-    pub fn is_of_results(self) -> bool {
+    /// Returns true if the items are read from results, several of which can be shown together.
+    pub fn reads_results(self) -> bool {
         matches!(self, Showable::Series | Showable::Clients | Showable::Ranks)
     }
 }

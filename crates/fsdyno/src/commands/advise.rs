@@ -53,14 +53,14 @@ pub struct Advise {
 
 /// Runs the command.
 pub fn run(advise: &Advise) -> Result<Exit, Failure> {
-    let mut terminal = std::io::stdin().is_terminal().then(|| Asker {
+    let mut asker = std::io::stdin().is_terminal().then(|| Asker {
         answers: std::io::stdin().lock(),
         questions: std::io::stderr(),
         number: 0,
     });
     let options = advise.options();
     check(&options)?;
-    let answers = match &mut terminal {
+    let answers = match &mut asker {
         Some(asker) => from_questions(&options, asker, prose())?,
         None => from_options(&options)?,
     };
@@ -74,8 +74,8 @@ pub fn run(advise: &Advise) -> Result<Exit, Failure> {
                     .into(),
         });
     }
-    let is_confirmed = advise.yes
-        || terminal.as_mut().is_some_and(|asker| asker.confirm("Run these commands now?"));
+    let is_confirmed =
+        advise.yes || asker.as_mut().is_some_and(|asker| asker.confirm("Run these commands now?"));
     match is_confirmed.then(|| steps.execute()).transpose()?.flatten() {
         Some(code) => process::exit(code),
         None => Ok(Exit::Success),

@@ -273,7 +273,7 @@ proptest! {
         }
         let _ = driver.socket.write_all(&rest);
         driver.socket.shutdown(std::net::Shutdown::Write).unwrap();
-        // It ends, successfully or with a reason; a panic would surface in the join.
+        // The server ends, successfully or with a reason; a panic would surface in the join.
         let _ = driver.server.join().unwrap();
         let _ = reading.join().unwrap();
     }

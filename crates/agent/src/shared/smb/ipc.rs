@@ -1,4 +1,4 @@
-//! The requests of the kernel's SMB server to user space and their answers, through generic netlink
+//! The requests of the kernel's SMB server to user space and their answers, through generic netlink.
 //!
 //! On a real server, the daemon ksmbd.mountd answers. Here, there is only one user and one share, so all answers are
 //! known in advance. The server sends requests only while a client mounts or unmounts.
