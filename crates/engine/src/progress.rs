@@ -84,7 +84,7 @@ struct Waiting {
 impl RankProgress {
     /// Counts one op; returns false if the alarm is reached.
     #[inline(always)]
-    pub(crate) fn returned(&self) -> bool {
+    pub(crate) fn count_op(&self) -> bool {
         // No other thread writes this count, so no locked instruction is needed.
         let done = self.done.load(Ordering::Relaxed) + 1;
         self.done.store(done, Ordering::Release);
@@ -350,7 +350,7 @@ mod tests {
     use super::*;
 
     fn step(progress: &PhaseProgress, rank: u32) -> bool {
-        progress.rank(rank).returned() || progress.on_alarm(rank, &mut |_| {})
+        progress.rank(rank).count_op() || progress.on_alarm(rank, &mut |_| {})
     }
 
     #[test]
@@ -442,7 +442,7 @@ mod tests {
         let mut reported = Vec::new();
         for rank in [0, 1] {
             for _ in 0..300 {
-                let _ = progress.rank(rank).returned()
+                let _ = progress.rank(rank).count_op()
                     || progress.on_alarm(rank, &mut |done| reported.push(done));
             }
             progress.end(rank, &mut |done| reported.push(done));

@@ -38,12 +38,12 @@ const SCANS: u32 = 8;
 #[allow(dead_code, reason = "the bench runs phase by phase")]
 pub fn engine(folder: &Path, files: u64) -> Result<[PhaseCost; PHASES.len()], Box<dyn Error>> {
     let mut engine = Side::new(folder, files)?;
-    let mut all = [PhaseCost::default(); PHASES.len()];
-    for (index, cost) in all.iter_mut().enumerate() {
+    let mut costs = [PhaseCost::default(); PHASES.len()];
+    for (index, cost) in costs.iter_mut().enumerate() {
         settle();
         *cost = engine.phase(index)?;
     }
-    Ok(all)
+    Ok(costs)
 }
 
 /// The engine in a folder.

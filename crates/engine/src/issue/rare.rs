@@ -102,7 +102,7 @@ impl SyncIssuer {
         let (attribute, buffer) =
             (as_ptr(&op.second_name), self.buffer.prefix(LIST_BUFFER_SIZE).as_mut_ptr().cast());
         // SAFETY: paths and names end in NUL and live as long as the call; the buffer is valid for its length.
-        as_done(unsafe {
+        without_length(unsafe {
             match target {
                 XattrTarget::Path(path) => {
                     libc::lgetxattr(path.as_ptr(), attribute, buffer, LIST_BUFFER_SIZE)
@@ -115,7 +115,7 @@ impl SyncIssuer {
     fn list_attributes(&mut self, target: &XattrTarget) -> c_int {
         let buffer = self.buffer.prefix(LIST_BUFFER_SIZE).as_mut_ptr().cast();
         // SAFETY: a path ends in NUL and lives as long as the call; the buffer is valid for its length.
-        as_done(unsafe {
+        without_length(unsafe {
             match target {
                 XattrTarget::Path(path) => {
                     libc::llistxattr(path.as_ptr(), buffer, LIST_BUFFER_SIZE)
@@ -208,7 +208,7 @@ fn remove_attribute(target: &XattrTarget, op: &Op) -> c_int {
 }
 
 /// Converts the result of a call that returns a length: drops the length.
-fn as_done(result: isize) -> c_int {
+fn without_length(result: isize) -> c_int {
     if result < 0 { -1 } else { 0 }
 }
 

@@ -294,7 +294,7 @@ impl Uring {
     ) -> Result<(), Failure> {
         let lane = &mut self.lanes[index];
         state.ready.push_back(index);
-        if lane.step == LaneStep::Slept {
+        if lane.step == LaneStep::WakeUp {
             let elapsed = now.since(lane.submitted);
             if lane.wake_up(now) {
                 state.meter.add_think_time(elapsed, lane.op.compute);
