@@ -16,7 +16,7 @@ mod text;
 
 pub use drive::{Drive, Modelled};
 pub use hard_disk::fit;
-pub use probe::{BLOCK, Check, Long, Samples, Timed, probe};
+pub use probe::{BLOCK, Check, LongRead, Samples, TimedRead, probe};
 pub use solid_state::{FlashSamples, fit_flash, mean_read_time, probe_flash};
 
 use fsdyno_record::Nanos;

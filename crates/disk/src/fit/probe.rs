@@ -38,7 +38,7 @@ const MAX_READS: usize = 50_000;
 
 /// A small read and its time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Timed {
+pub struct TimedRead {
     /// Its first sector.
     pub sector: u64,
     /// Time from submission to completion.
@@ -47,7 +47,7 @@ pub struct Timed {
 
 /// A contiguous long read, after the read of a piece that moved the arm to its start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Long {
+pub struct LongRead {
     /// Its first sector.
     pub sector: u64,
     /// Number of sectors.
@@ -79,9 +79,9 @@ pub struct Samples {
     /// Reads of blocks in descending order, each of which takes one revolution.
     pub backwards: Vec<Nanos>,
     /// Long reads from the first sector to the last.
-    pub long: Vec<Long>,
+    pub long: Vec<LongRead>,
     /// Single reads in order, with short and long seeks.
-    pub seeks: Vec<Timed>,
+    pub seeks: Vec<TimedRead>,
     /// Reads with a queue: the overhead of one command overlaps with the seek of another.
     pub queued: Check,
     /// Reads for checking the fit.
@@ -150,7 +150,7 @@ fn long(drive: &mut dyn Drive, budget: Nanos, samples: &mut Samples) -> io::Resu
             time += drive.read(sector + sectors, PIECE)?;
             sectors += u64::from(PIECE);
         }
-        samples.long.push(Long { sector, sectors, time });
+        samples.long.push(LongRead { sector, sectors, time });
     }
     Ok(())
 }
@@ -174,7 +174,7 @@ fn seeks(drive: &mut dyn Drive, budget: Nanos, samples: &mut Samples) -> io::Res
         let sector = at * u64::from(BLOCK);
         let time = drive.read(sector, BLOCK)?;
         spent += time;
-        samples.seeks.push(Timed { sector, time });
+        samples.seeks.push(TimedRead { sector, time });
     }
     Ok(())
 }

@@ -222,7 +222,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_is_a_map_of_sectors() {
+    fn the_map_agrees_with_a_map_of_single_sectors() {
         let mut map = Map::new(4096, 64 * CHUNK, 4 * CHUNK);
         let mut model: BTreeMap<u64, u64> = BTreeMap::new();
         let (mut draws, mut at) = (SplitMix64::new(3), 0);

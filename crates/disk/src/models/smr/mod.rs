@@ -190,8 +190,8 @@ impl ShingledDisk {
         loop {
             self.dispatch_host();
             let is_due = self.own_work_due().is_some_and(|at| at <= self.clock);
-            let must = is_due || !self.space_queue.is_empty();
-            if self.own || !must || !self.clean() {
+            let must_clean = is_due || !self.space_queue.is_empty();
+            if self.own || !must_clean || !self.clean() {
                 return;
             }
         }
@@ -218,14 +218,14 @@ impl ShingledDisk {
                 }
                 Action::Write => self.space_queue.push_back(at),
                 Action::Flush | Action::Trim => {
-                    self.pass(at, request.action, request.sector, &request);
+                    self.submit_part(at, request.action, request.sector, &request);
                 }
             }
         }
     }
 
     /// Submits a part of a request to the underlying hard disk.
-    fn pass(&mut self, at: usize, action: Action, sector: u64, request: &Request) {
+    fn submit_part(&mut self, at: usize, action: Action, sector: u64, request: &Request) {
         if let Some((_, parts)) = &mut self.slots[at] {
             *parts += 1;
         }
@@ -251,10 +251,10 @@ impl ShingledDisk {
         });
         for part in &parts[..found] {
             let cached = Request { sectors: part.sectors as u32, ..*request };
-            self.pass(at, Action::Read, part.at % self.cache, &cached);
+            self.submit_part(at, Action::Read, part.at % self.cache, &cached);
         }
         if cached < end - first || found == 0 {
-            self.pass(at, Action::Read, self.home() + first, request);
+            self.submit_part(at, Action::Read, self.home() + first, request);
         }
     }
 
@@ -281,15 +281,16 @@ impl ShingledDisk {
     }
 
     fn write_directly(&mut self, at: usize, request: &Request, first: u64, end: u64) -> bool {
-        let cleaned = self.cleaning.map(|cleaning| cleaning.band);
-        let (direct, broken) = self.streams.write(first, end, request.sectors.into(), cleaned);
+        let cleaning_band = self.cleaning.map(|cleaning| cleaning.band);
+        let (direct, broken) =
+            self.streams.write(first, end, request.sectors.into(), cleaning_band);
         if let Some(band) = broken {
             self.map.push_band(band);
         }
         if direct {
             self.map.remove(first, end);
             let part = Request { sectors: (end - first) as u32, ..*request };
-            self.pass(at, Action::Write, self.home() + first, &part);
+            self.submit_part(at, Action::Write, self.home() + first, &part);
         }
         direct
     }
@@ -303,7 +304,7 @@ impl ShingledDisk {
         self.map.insert(first, end, self.log);
         self.pending.push_back(Pending { at: self.log, first, sectors, unpersisted: sectors });
         let part = Request { sectors: sectors as u32, ..*request };
-        self.pass(at, Action::Write, self.log % self.cache, &part);
+        self.submit_part(at, Action::Write, self.log % self.cache, &part);
         self.log += sectors;
     }
 
