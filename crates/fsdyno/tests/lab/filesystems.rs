@@ -7,7 +7,7 @@
 use std::path::Path;
 use std::process::Output;
 
-use crate::common::lab::{self, ours, runnable, trials};
+use crate::common::lab::{self, main_program, runnable, trials};
 use crate::common::specs::{ROWS, Row, clean};
 use crate::common::{code, full, stderr, stdout};
 use serde_json::Value;
@@ -20,7 +20,7 @@ const WORK: [(&str, &str); 3] = [
 ];
 
 fn fsdyno(folder: &Path, args: &str) -> Output {
-    lab::fsdyno(ours(), folder, args).output().unwrap()
+    lab::fsdyno(main_program(), folder, args).output().unwrap()
 }
 
 /// Runs the workloads on all rows and asserts that every trial succeeds. Returns the trials and, sorted, the measured

@@ -52,8 +52,8 @@ pub fn device_signature(device: &Path) -> Result<Option<Signature>, BlockError> 
     probe(&[], device)
 }
 
-fn probe(more: &[&str], device: &Path) -> Result<Option<Signature>, BlockError> {
-    let args = [&["--probe", "--output", "export"], more].concat();
+fn probe(extra_args: &[&str], device: &Path) -> Result<Option<Signature>, BlockError> {
+    let args = [&["--probe", "--output", "export"], extra_args].concat();
     let output = run("blkid", &args, device)?;
     match output.status.code() {
         Some(0) => Ok(Some(of_export(&String::from_utf8_lossy(&output.stdout)))),
