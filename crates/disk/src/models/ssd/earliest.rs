@@ -57,7 +57,7 @@ mod tests {
     use fsdyno_record::seed::SplitMix64;
 
     #[test]
-    fn it_finds_the_first_position_of_the_earliest_time_like_a_linear_search() {
+    fn the_tree_finds_the_first_position_of_the_earliest_time_like_a_linear_search() {
         for count in [1, 2, 5, 16, 100] {
             let (mut tree, mut list) = (Earliest::new(count), vec![None; count]);
             let mut draws = SplitMix64::new(count as u64);

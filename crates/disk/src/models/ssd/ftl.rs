@@ -18,7 +18,7 @@ use std::collections::VecDeque;
 
 use fsdyno_record::seed::SplitMix64;
 
-use super::map::{CHUNK, EMPTY, FIRST_WRITING, MOVED, Map, PREFILLED, SOMEWHERE, State};
+use super::map::{CHUNK, EMPTY, FIRST_WRITING, MOVED, Map, PREFILLED, State, UNTRACKED};
 
 /// Number of erased superblocks in reserve; collection starts when there are fewer.
 pub const RESERVE: usize = 2;
@@ -249,7 +249,7 @@ impl Ftl {
         let kind = match state {
             EMPTY => return,
             PREFILLED => PREFILLED,
-            SOMEWHERE if self.draws.below(self.moved + self.prefilled) < self.prefilled => {
+            UNTRACKED if self.draws.below(self.moved + self.prefilled) < self.prefilled => {
                 PREFILLED
             }
             // This includes pages of ended generations.
@@ -319,9 +319,9 @@ fn ages(pages: u64, superblocks: usize, size: u32) -> impl Iterator<Item = u32> 
     let mut remaining = pages.saturating_sub(sum(low));
     let each = remaining.div_ceil(superblocks.max(1) as u64);
     falling(low).map(move |valid| {
-        let more = u64::from(size - valid).min(each).min(remaining);
-        remaining -= more;
-        valid + more as u32
+        let extra = u64::from(size - valid).min(each).min(remaining);
+        remaining -= extra;
+        valid + extra as u32
     })
 }
 

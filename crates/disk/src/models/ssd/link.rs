@@ -64,7 +64,7 @@ impl Link {
     }
 
     /// Takes a command whose transfer has ended by `now`.
-    pub fn finished(&mut self, now: u64) -> Option<usize> {
+    pub fn take_finished(&mut self, now: u64) -> Option<usize> {
         let mut paths = self.paths.iter_mut();
         paths.find_map(|path| path.current.take_if(|(_, until)| *until <= now)).map(|(at, _)| at)
     }

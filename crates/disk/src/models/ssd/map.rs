@@ -24,7 +24,7 @@ pub const PREFILLED: State = 1;
 /// A page with data of the trial that collection moved.
 pub const MOVED: State = 2;
 /// A page with data that the map does not track.
-pub const SOMEWHERE: State = 3;
+pub const UNTRACKED: State = 3;
 /// The first generation.
 pub const FIRST_WRITING: State = 4;
 
@@ -87,7 +87,7 @@ impl Map {
             (false, EMPTY) | (true, _) => {}
             (false, _) => *entry += 1,
         }
-        (if hit { SOMEWHERE } else { EMPTY }, false)
+        (if hit { UNTRACKED } else { EMPTY }, false)
     }
 
     /// Empties a whole chunk, and reports the number of pages in each state.
@@ -96,7 +96,7 @@ impl Map {
         match *entry {
             EMPTY => {}
             PREFILLED => report(PREFILLED, CHUNK),
-            counted if counted >= COUNTED => report(SOMEWHERE, u64::from(counted - COUNTED)),
+            counted if counted >= COUNTED => report(UNTRACKED, u64::from(counted - COUNTED)),
             place => {
                 let place = place - FIRST_PLACE;
                 // Adjacent pages were mostly written together: one call for each run of pages in the same state.

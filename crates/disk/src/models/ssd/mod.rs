@@ -170,7 +170,7 @@ impl SolidStateDisk {
             let Some(next) = next.filter(|next| *next <= now) else { break };
             self.advance_clock(next);
             self.last_event = next;
-            while let Some(at) = self.link.finished(next) {
+            while let Some(at) = self.link.take_finished(next) {
                 self.finish_on_link(at);
             }
             while let Some((due, at)) =
