@@ -58,7 +58,7 @@ pub fn age(
     rustix::fs::mkdirat(&top, FOLDER, Mode::from_raw_mode(0o755))?;
     let folder = open_directory(top.as_fd(), FOLDER)?;
     let seed = plan.seed.unwrap_or(seed);
-    let space = Space::of(folder.as_fd())?;
+    let space = Space::read(folder.as_fd())?;
     let target = space.total / 100 * u64::from(plan.fill);
     let mut tree = Tree {
         folder,
@@ -159,7 +159,7 @@ struct Space {
 
 impl Space {
     /// Reads the usage after a sync: without one, some file systems do not count delayed allocations.
-    fn of(folder: BorrowedFd<'_>) -> io::Result<Space> {
+    fn read(folder: BorrowedFd<'_>) -> io::Result<Space> {
         rustix::fs::syncfs(folder)?;
         let stat = rustix::fs::fstatvfs(folder)?;
         let used = stat.f_blocks.saturating_sub(stat.f_bfree) * stat.f_frsize;
@@ -195,7 +195,7 @@ impl Tree<'_> {
     fn fill(&mut self, target: u64) -> io::Result<()> {
         let mut is_full = false;
         for _ in 0..MAX_PASSES {
-            let space = Space::of(self.folder.as_fd())?;
+            let space = Space::read(self.folder.as_fd())?;
             // Within 1/500 of the total size.
             let missing = target.saturating_sub(space.used);
             if missing <= space.total / 500 {
@@ -208,7 +208,7 @@ impl Tree<'_> {
             // once.
             is_full = !self.write_about((missing / 10 * 9).max(4096))?;
         }
-        let space = Space::of(self.folder.as_fd())?;
+        let space = Space::read(self.folder.as_fd())?;
         Err(io::Error::other(format!(
             "aging could not fill the file system to {} of {}: it holds {} at most; request \
              less (--age fill=...)",
@@ -320,7 +320,7 @@ impl Tree<'_> {
     }
 
     fn end(mut self) -> io::Result<Aged> {
-        let space = Space::of(self.folder.as_fd())?;
+        let space = Space::read(self.folder.as_fd())?;
         (self.aged.used, self.aged.size) = (Bytes(space.used), Bytes(space.total));
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
         let census = rustix::fs::openat(&self.folder, CENSUS, flags, Mode::from_raw_mode(0o644))?;

@@ -59,12 +59,12 @@ fn init() -> io::Result<()> {
     let mailbox = Mailbox::new(words).map_err(io::Error::other)?;
     let report = match boot_and_run(mailbox) {
         Ok(()) => return Ok(()),
-        Err(error) => failed(error.to_string()),
+        Err(error) => failed_report(error.to_string()),
     };
     write_report(mailbox, &report)
 }
 
-fn failed(reason: String) -> AgentReport {
+fn failed_report(reason: String) -> AgentReport {
     AgentReport { outcome: Outcome::Failed, reason: Some(reason), ..AgentReport::default() }
 }
 
@@ -93,9 +93,9 @@ fn boot_and_run(mailbox: Mailbox<'static>) -> io::Result<()> {
 fn trial(job: &Job, booted: Nanos, mailbox: Mailbox<'static>) -> AgentReport {
     let mut report = match run(job, booted, mailbox) {
         Ok(report) => report,
-        Err(error) => failed(error.to_string()),
+        Err(error) => failed_report(error.to_string()),
     };
-    if let Some(message) = kernel_log::fatal() {
+    if let Some(message) = kernel_log::find_fatal() {
         report.outcome = Outcome::Failed;
         let first = report.reason.take().map(|reason| format!("{reason}; ")).unwrap_or_default();
         report.reason = Some(format!("{first}message of the guest's kernel: {message}"));
@@ -183,7 +183,7 @@ fn target(job: &Job, mailbox: Mailbox<'static>) -> io::Result<Formatted> {
     };
     let target =
         Formatted::new(filesystem, job.seed, disks, lab.raid, scheduler, MOUNT_POINT.into());
-    Ok(target.already_formatted(job.task == Task::RunPrepared).shared(shared))
+    Ok(target.already_formatted(job.task == Task::RunPrepared).shared_over(shared))
 }
 
 /// Starts the disks of the file system, followed by that of its journal.
@@ -237,7 +237,7 @@ fn watch(child: Pid, deadline: Nanos, mailbox: Mailbox<'static>) -> io::Result<(
     loop {
         // The disks' servers and drivers are the trial's own children: when one of them fails, the trial gets I/O
         // errors and reports them itself.
-        if let Some(status) = process::ended(child)? {
+        if let Some(status) = process::try_wait(child)? {
             if mailbox.get(Word::ReportLength) > 0 {
                 return Ok(());
             }

@@ -48,7 +48,7 @@ fn messages() -> Vec<String> {
 }
 
 /// Returns the first message that invalidates the trial.
-pub fn fatal() -> Option<String> {
+pub fn find_fatal() -> Option<String> {
     messages().into_iter().find(|line| is_fatal(line))
 }
 

@@ -140,22 +140,23 @@ fn sysctl(key: &str) -> io::Result<String> {
 mod tests {
     use super::*;
 
-    fn single(key: &str, value: &str) -> BTreeMap<String, String> {
+    fn single_sysctl(key: &str, value: &str) -> BTreeMap<String, String> {
         [(key.to_string(), value.to_string())].into()
     }
 
     #[test]
     fn a_sysctl_that_does_not_exist_is_named() {
-        let error = set_sysctls(&single("vm.no_such_thing", "5")).unwrap_err().to_string();
+        let error = set_sysctls(&single_sysctl("vm.no_such_thing", "5")).unwrap_err().to_string();
         assert_eq!(error, "set sysctl vm.no_such_thing to 5: this kernel has no such sysctl");
-        let described = describe(&mut Conditions::default(), &single("vm.no_such_thing", "5"));
+        let described =
+            describe(&mut Conditions::default(), &single_sysctl("vm.no_such_thing", "5"));
         assert!(described.unwrap_err().to_string().contains("read sysctl vm.no_such_thing back"));
     }
 
     #[test]
     fn the_settings_in_effect_are_reported_as_they_are() {
         let mut conditions = Conditions::default();
-        describe(&mut conditions, &single("kernel.ostype", "Plan 9")).unwrap();
+        describe(&mut conditions, &single_sysctl("kernel.ostype", "Plan 9")).unwrap();
         assert_eq!(conditions.sysctls["kernel.ostype"], "Linux");
         assert_eq!(
             conditions.not_in_effect,

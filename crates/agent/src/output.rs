@@ -117,7 +117,7 @@ struct Ring {
 }
 
 impl Ring {
-    fn leaked() -> &'static Ring {
+    fn new_leaked() -> &'static Ring {
         let kept = (0..MAX_KEPT_LONG_RUNNING).map(|_| AtomicU8::new(0)).collect();
         Box::leak(Box::new(Ring { total: AtomicUsize::new(0), idle: AtomicBool::new(false), kept }))
     }
@@ -169,7 +169,7 @@ impl OutputTail {
     /// Errors from the kernel.
     pub fn start() -> io::Result<(OwnedFd, OutputTail)> {
         let (end, writer) = pipe_with(PipeFlags::CLOEXEC)?;
-        let ring = Ring::leaked();
+        let ring = Ring::new_leaked();
         let reader = process::spawn_vm_child(end.as_fd(), move |end| ring.fill(end))?;
         Ok((writer, OutputTail(Arc::new(Capture { end, ring, _reader: reader }))))
     }
@@ -252,7 +252,7 @@ mod tests {
         let pid = tail.0._reader.pid;
         drop(writer);
         let started = Instant::now();
-        while process::ended(pid).unwrap().is_none() {
+        while process::try_wait(pid).unwrap().is_none() {
             assert!(started.elapsed().as_secs() < 60);
             thread::sleep(Duration::from_millis(1));
         }

@@ -231,7 +231,7 @@ fn close_all_others(kept: &[RawFd]) -> io::Result<()> {
 ///
 /// # Errors
 /// Errors from waitpid(2).
-pub fn ended(pid: Pid) -> io::Result<Option<ExitStatus>> {
+pub fn try_wait(pid: Pid) -> io::Result<Option<ExitStatus>> {
     Ok(waitpid(Some(pid), WaitOptions::NOHANG)?.map(|(_, status)| status.into()))
 }
 

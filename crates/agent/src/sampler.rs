@@ -333,7 +333,7 @@ mod tests {
         }
         let pid = sampler.pid();
         drop(sampler);
-        while process::ended(pid).unwrap().is_none() {}
+        while process::try_wait(pid).unwrap().is_none() {}
     }
 
     #[test]

@@ -67,7 +67,7 @@ struct Task {
 
 impl Task {
     /// Returns true if it waits for an event that only the kernel can cause.
-    fn waits(&self) -> bool {
+    fn is_waiting(&self) -> bool {
         let is_vfork_parent =
             self.stack.first().is_some_and(|function| VFORK_FUNCTIONS.contains(&function.as_str()));
         self.state == 'D' && !is_vfork_parent
@@ -95,7 +95,7 @@ impl Stuck {
         }
         let (tasks, idle) = machine();
         let waiting: Vec<u32> =
-            tasks.iter().filter(|task| task.waits()).map(|task| task.id).collect();
+            tasks.iter().filter(|task| task.is_waiting()).map(|task| task.id).collect();
         let Some(first) = &mut self.first else {
             self.first = Some(FirstCheck { time: now, idle, waiting });
             return None;
@@ -309,6 +309,6 @@ mod tests {
         }
         let found = found.unwrap();
         // Only root may read a stack.
-        assert!(found.stack.is_empty() || !found.waits(), "{found:?}");
+        assert!(found.stack.is_empty() || !found.is_waiting(), "{found:?}");
     }
 }

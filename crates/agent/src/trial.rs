@@ -187,8 +187,8 @@ impl Trial<'_> {
             self.device = Some((text, file));
         }
         if self.makes_calls() && device.is_none() {
-            let free_space = FreeSpace::of(self.target.root()).map_err(failed("statfs"))?;
-            free_space.holds(&workload.needs())?;
+            let free_space = FreeSpace::read(self.target.root()).map_err(failed("statfs"))?;
+            free_space.check_fits(&workload.needs())?;
         }
         self.prefill(workload.as_ref())?;
         if self.acks.is_some() {
@@ -265,7 +265,7 @@ impl Trial<'_> {
         }
         let mailbox = self.mailbox;
         let mut on_progress = || mailbox.set(Word::Now, clock::now().0);
-        self.untimed(|target| age::verify_census(target.root(), &mut on_progress))
+        self.run_untimed(|target| age::verify_census(target.root(), &mut on_progress))
             .map_err(failed("verify"))
     }
 
@@ -330,7 +330,7 @@ impl Trial<'_> {
         self.measured.setup = self.target.setup();
         if self.job.plan.age().is_some() && self.job.task.is_complete_trial() {
             self.age()?;
-            self.untimed(|target| target.gap(GapKind::Remount)).map_err(failed("remount"))?;
+            self.run_untimed(|target| target.gap(GapKind::Remount)).map_err(failed("remount"))?;
         }
         let plan = &self.job.plan;
         if let Some((wanted, ram)) = plan.lab().and_then(|lab| Some((lab.cacheable?, lab.ram))) {
@@ -403,7 +403,7 @@ impl Trial<'_> {
             }
             let (verified, elapsed_ns) = elapsed(|| {
                 self.verify(workload, index - 1)?;
-                self.untimed(|target| target.gap(spec.gap)).map_err(failed("after verifying"))
+                self.run_untimed(|target| target.gap(spec.gap)).map_err(failed("after verifying"))
             });
             let done = verified?.to_string();
             self.measured.gaps.push(Gap { before, wanted: "verify".into(), done, elapsed_ns });
@@ -422,7 +422,10 @@ impl Trial<'_> {
         ));
     }
 
-    fn untimed<T>(&mut self, work: impl FnOnce(&mut dyn Target) -> io::Result<T>) -> io::Result<T> {
+    fn run_untimed<T>(
+        &mut self,
+        work: impl FnOnce(&mut dyn Target) -> io::Result<T>,
+    ) -> io::Result<T> {
         self.target.set_timed(false);
         let result = work(self.target);
         self.target.set_timed(true);

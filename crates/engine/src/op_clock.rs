@@ -59,10 +59,10 @@ impl OpClock {
     pub fn start() -> OpClock {
         static FACTOR: OnceLock<u64> = OnceLock::new();
         let factor = *FACTOR.get_or_init(|| if kernel_uses_tsc() { calibrate() } else { 0 });
-        OpClock::with(factor, ClockPair::read())
+        OpClock::with_factor(factor, ClockPair::read())
     }
 
-    fn with(factor: u64, base: ClockPair) -> OpClock {
+    fn with_factor(factor: u64, base: ClockPair) -> OpClock {
         OpClock { factor, window: if factor == 0 { 0 } else { WINDOW }, base }
     }
 
@@ -86,7 +86,7 @@ impl OpClock {
         let current = ClockPair::read();
         let measured = factor(self.base, current);
         let is_within_tolerance = measured.abs_diff(self.factor) <= self.factor / TOLERANCE;
-        *self = OpClock::with(if is_within_tolerance { measured } else { 0 }, current);
+        *self = OpClock::with_factor(if is_within_tolerance { measured } else { 0 }, current);
         current.time
     }
 }
@@ -195,7 +195,7 @@ mod tests {
     fn a_counter_that_jumps_or_runs_at_a_different_rate_is_not_read_again() {
         let base = ClockPair { ticks: ticks().wrapping_sub(WINDOW + 1), time: Nanos(0) };
         for factor in [1, 1 << FRACTION, MAX_FACTOR] {
-            let mut op_clock = OpClock::with(factor, base);
+            let mut op_clock = OpClock::with_factor(factor, base);
             let before = clock::now();
             assert!(op_clock.now() >= before, "the kernel's time");
             assert_eq!(op_clock.factor, 0);

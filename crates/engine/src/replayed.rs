@@ -109,7 +109,7 @@ mod tests {
         Recording { file_system: "ext4".into(), strict: true, ..Recording::default() }
     }
 
-    fn differing(call: Call, result: i64) -> Differences {
+    fn count_differences(call: Call, result: i64) -> Differences {
         let mut differences = Differences::default();
         let op = Op { call, expect: Expect::Success, ..Op::default() };
         differences.add(&op, result, 1);
@@ -124,7 +124,7 @@ mod tests {
             length: 0,
             advice: fsdyno_workload::Advice::Normal,
         };
-        let differences = differing(Call::Rare(call), -i64::from(libc::EOPNOTSUPP));
+        let differences = count_differences(Call::Rare(call), -i64::from(libc::EOPNOTSUPP));
         let (notes, failed) = judge(&differences, &recording(), "xfs");
         assert!(
             failed.is_none() && notes[0].ends_with("the recording is from another file system"),
@@ -140,7 +140,7 @@ mod tests {
 
     #[test]
     fn a_missing_name_fails_on_every_file_system_unless_the_order_is_free() {
-        let differences = differing(Call::Unlink { dir: DirSlot::ROOT }, -2);
+        let differences = count_differences(Call::Unlink { dir: DirSlot::ROOT }, -2);
         let (_, failed) = judge(&differences, &recording(), "xfs");
         assert!(failed.unwrap().contains("returned No such file or directory (ENOENT)"));
         let free = Recording { strict: false, ..recording() };

@@ -257,7 +257,7 @@ impl Server {
             Ok(Command::Disconnect) => return Ok(false),
             Ok(Command::Disk { request, length }) => {
                 let is_complete = request.action != Action::Write;
-                if self.shared.timed() {
+                if self.shared.is_timed() {
                     self.submit(arrived, request, is_complete)?;
                     if !is_complete {
                         self.wait_for_payload(arrived, length)?;
@@ -448,7 +448,7 @@ impl Server {
         }
         let counters = self.disk.counters();
         self.shared.publish(&counters, self.store.stored());
-        self.shared.answered(late);
+        self.shared.count_answer(late);
         self.mailbox.add(Word::Requests, 1);
         self.mailbox.set(Word::Now, clock::now().0);
         let stored = self.store.stored().0;

@@ -85,8 +85,8 @@ impl Shared {
         let unknown = || io::Error::other(format!("unknown protocol {}", filesystem.kind));
         let table = shared::protocol(&filesystem.kind).ok_or_else(unknown)?;
         let protocol: Box<dyn Protocol> = match table.name {
-            NFS => Box::new(nfs::Nfs::of(&options)),
-            SMB => Box::new(smb::Smb::of(&options)),
+            NFS => Box::new(nfs::Nfs::from_options(&options)),
+            SMB => Box::new(smb::Smb::from_options(&options)),
             _ => return Err(unknown()),
         };
         let options = options.into_iter().filter(|option| !table.is_for_server(option)).collect();
@@ -108,7 +108,7 @@ impl Shared {
     }
 
     /// Returns the mount point of the first client.
-    pub fn first(&self) -> PathBuf {
+    pub fn first_mount_point(&self) -> PathBuf {
         self.mount_point_of(1)
     }
 
@@ -159,7 +159,7 @@ impl Shared {
         let namespace = network.and_then(|network| network.clients.get(usize::from(client) - 1));
         let namespace = namespace.ok_or_else(|| io::Error::other("a client without a network"))?;
         let kind = self.kind.as_str();
-        let mounted = namespace.within(|| {
+        let mounted = namespace.run(|| {
             Ok(rustix::mount::mount(
                 source.as_str(),
                 &mount_point,
@@ -211,7 +211,7 @@ impl Shared {
     ///
     /// # Errors
     /// Errors from the kernel or `examine`.
-    pub fn observed<T>(
+    pub fn with_observer<T>(
         &self,
         examine: impl FnOnce(BorrowedFd<'_>) -> io::Result<T>,
     ) -> io::Result<T> {

@@ -122,7 +122,7 @@ impl Netlink {
     }
 
     /// Activates an interface.
-    pub fn up(&mut self, name: &str) -> io::Result<()> {
+    pub fn bring_up(&mut self, name: &str) -> io::Result<()> {
         let up = libc::IFF_UP as u32;
         self.request(libc::RTM_NEWLINK, 0, Body::of_link(index(name)?, up, up))
     }

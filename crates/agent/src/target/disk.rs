@@ -138,8 +138,8 @@ impl ModelledDisk {
     }
 
     /// Returns the lateness of its answers, summed over all requests.
-    pub fn late(&self) -> Nanos {
-        self.shared().map_or(Nanos(0), Shared::late)
+    pub fn lateness(&self) -> Nanos {
+        self.shared().map_or(Nanos(0), Shared::lateness)
     }
 }
 

@@ -89,7 +89,7 @@ impl Formatted {
     }
 
     /// Returns the same target, shared over a network if there is one.
-    pub fn shared(self, shared: Option<shared::Shared>) -> Formatted {
+    pub fn shared_over(self, shared: Option<shared::Shared>) -> Formatted {
         Formatted { shared, ..self }
     }
 
@@ -134,7 +134,7 @@ impl Formatted {
     }
 
     /// Returns the arguments of a command with device, journal and UUIDs filled in.
-    pub fn filled(&self, template: &[String]) -> Vec<String> {
+    pub fn fill_in(&self, template: &[String]) -> Vec<String> {
         let device = self.device_path();
         let journal = self.journal().map(ModelledDisk::path);
         let devices = Devices {
@@ -152,7 +152,7 @@ impl Formatted {
 
     /// Returns true if no disk has anything in its cache.
     fn caches_are_empty(&self) -> bool {
-        self.disks.iter().filter_map(ModelledDisk::shared).all(Shared::flushed)
+        self.disks.iter().filter_map(ModelledDisk::shared).all(Shared::is_flushed)
     }
 }
 
@@ -211,12 +211,12 @@ impl Target for Formatted {
         }
     }
 
-    fn observed(
+    fn with_observer(
         &self,
         examine: &mut dyn FnMut(BorrowedFd<'_>) -> io::Result<VerifyReport>,
     ) -> io::Result<VerifyReport> {
         match &self.shared {
-            Some(shared) => shared.observed(examine),
+            Some(shared) => shared.with_observer(examine),
             None => examine(self.root()),
         }
     }
@@ -283,16 +283,16 @@ impl Target for Formatted {
         Some(WriteCounters { files, has_device: !self.disks.is_empty() })
     }
 
-    fn late(&self) -> Nanos {
-        self.disks.iter().map(ModelledDisk::late).fold(Nanos(0), |sum, late| sum + late)
+    fn lateness(&self) -> Nanos {
+        self.disks.iter().map(ModelledDisk::lateness).fold(Nanos(0), |sum, late| sum + late)
     }
 
     fn device_error(&self) -> Option<io::Error> {
-        self.disks.iter().filter_map(ModelledDisk::shared).find_map(Shared::failed)
+        self.disks.iter().filter_map(ModelledDisk::shared).find_map(Shared::error)
     }
 
     fn cause(&self) -> Option<String> {
-        self.workers.died()
+        self.workers.describe_death()
     }
 
     fn instruments(&self) -> Instruments {

@@ -71,7 +71,7 @@ pub trait Target {
     ///
     /// # Errors
     /// Errors from `examine` or from the kernel.
-    fn observed(
+    fn with_observer(
         &self,
         examine: &mut dyn FnMut(BorrowedFd<'_>) -> io::Result<VerifyReport>,
     ) -> io::Result<VerifyReport> {
@@ -122,7 +122,7 @@ pub trait Target {
     }
 
     /// Returns the lateness of the device's answers, summed over all requests.
-    fn late(&self) -> Nanos {
+    fn lateness(&self) -> Nanos {
         Nanos(0)
     }
 

@@ -91,7 +91,7 @@ pub fn mount<'a>(
         let now = clock::now();
         if ended_at.is_none()
             && let Some(status) =
-                Pid::from_raw(child.id() as i32).map(process::ended).transpose()?.flatten()
+                Pid::from_raw(child.id() as i32).map(process::try_wait).transpose()?.flatten()
         {
             if status != ExitStatus::SUCCESS {
                 return Err(mount_error(&workers, &format!("failed ({status})")));
@@ -128,8 +128,8 @@ impl Workers {
 
     /// Describes the end of the first process seen at work that should still run; `None` while all do. To be used after
     /// a call has failed: a failure becomes visible shortly before the end of the process that served the call.
-    pub fn died(&self) -> Option<String> {
-        let ended = |pid: &Pid| process::ended(*pid).ok().flatten();
+    pub fn describe_death(&self) -> Option<String> {
+        let ended = |pid: &Pid| process::try_wait(*pid).ok().flatten();
         let started = clock::now();
         while self.output.is_some() && clock::now().since(started) < END_LIMIT {
             if let Some(status) = self.pids.iter().find_map(ended) {
@@ -203,7 +203,7 @@ impl Workers {
     fn ended_among(&self, pids: &[Pid]) -> io::Result<Vec<Pid>> {
         let mut ended_pids = Vec::new();
         for pid in pids {
-            match process::ended(*pid) {
+            match process::try_wait(*pid) {
                 Ok(Some(ExitStatus::SUCCESS)) => ended_pids.push(*pid),
                 Ok(Some(status)) => return Err(io::Error::other(self.describe_end(status))),
                 Ok(None) => {}
@@ -252,7 +252,7 @@ fn add_running(children: &[Child], waited: &mut Vec<Pid>) -> bool {
         has_new = true;
         match has_ended {
             // It did not serve the unmount, so its exit status does not matter.
-            true => _ = process::ended(*pid),
+            true => _ = process::try_wait(*pid),
             false => waited.push(*pid),
         }
     }
@@ -428,10 +428,10 @@ mod tests {
             workers.record_pids();
             let waited = workers.wait_until_ended(Nanos(200_000_000));
             let died = Workers { pids: vec![Pid::from_child(&hanging.0)], ..workers };
-            let before_death = died.died();
+            let before_death = died.describe_death();
             hanging.0.kill()?;
             wait_without_reaping(Pid::from_child(&hanging.0))?;
-            let after_death = died.died();
+            let after_death = died.describe_death();
             let expect_message = |result: io::Result<()>, expected: &str| match result {
                 Err(error) if error.to_string().contains(expected) => Ok(()),
                 result => Err(io::Error::other(format!("{result:?} and not {expected}"))),
@@ -445,7 +445,7 @@ mod tests {
         })
         .unwrap();
         loop {
-            if let Some(status) = process::ended(child).unwrap() {
+            if let Some(status) = process::try_wait(child).unwrap() {
                 break assert_eq!(status, ExitStatus::SUCCESS);
             }
             std::thread::sleep(POLL_INTERVAL);

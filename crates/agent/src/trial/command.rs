@@ -72,10 +72,10 @@ impl Trial<'_> {
         if workload.command().is_none() {
             return Ok(());
         }
-        self.untimed(|target| target.gap(GapKind::Remount)).map_err(failed("last remount"))?;
+        self.run_untimed(|target| target.gap(GapKind::Remount)).map_err(failed("last remount"))?;
         let mailbox = self.mailbox;
         let mut on_progress = || mailbox.set(Word::Now, clock::now().0);
-        let tree = self.untimed(|target| tree_hash::hash(target.root(), &mut on_progress));
+        let tree = self.run_untimed(|target| tree_hash::hash(target.root(), &mut on_progress));
         self.measured.tree = Some(tree.map_err(failed("read the tree back"))?);
         Ok(())
     }

@@ -35,7 +35,7 @@ impl Trial<'_> {
         let report = match &self.device {
             Some((device, file)) => File::open(Path::new(OsStr::from_bytes(device.to_bytes())))
                 .and_then(|device| verify_device(device, tree, file, &self.contents, mode)),
-            None => self.target.observed(&mut |root| {
+            None => self.target.with_observer(&mut |root| {
                 verify(root, tree, &self.contents, mode, seed, &mut on_progress)
             }),
         };
@@ -65,7 +65,7 @@ impl Trial<'_> {
             phases.len().checked_sub(1).filter(|last| phases[*last].verify && self.makes_calls())
         {
             let (verified, elapsed_ns) = elapsed(|| {
-                let done = self.untimed(|target| target.gap(GapKind::Remount));
+                let done = self.run_untimed(|target| target.gap(GapKind::Remount));
                 let done = done.map_err(failed("last remount"))?;
                 self.verify(workload, last).map(|()| done)
             });

@@ -83,7 +83,7 @@ impl Trial<'_> {
 
     /// Starts a phase of the target and returns its counters at the start.
     fn start_phase(&mut self) -> Counters {
-        let before = Counters::of(self.target);
+        let before = Counters::read(self.target);
         self.target.start_phase();
         before
     }
@@ -260,9 +260,9 @@ struct Counters {
 
 impl Counters {
     /// Reads the current counters.
-    fn of(target: &dyn Target) -> Counters {
+    fn read(target: &dyn Target) -> Counters {
         let (device, devices) = (target.device(), target.devices());
-        Counters { device, devices, late: target.late() }
+        Counters { device, devices, late: target.lateness() }
     }
 
     /// Returns the counts since these counters were read: for the device, for each of several devices, and the lateness of the servers.
@@ -274,6 +274,6 @@ impl Counters {
             Some((name, since))
         };
         let devices = devices.into_iter().filter_map(since).collect();
-        (device, devices, target.late() - self.late)
+        (device, devices, target.lateness() - self.late)
     }
 }

@@ -102,7 +102,7 @@ pub fn probe(
     step("the drive's memory and rotation");
     memory_and_rotation(drive, share(8), &mut samples)?;
     step("long reads from the outer edge to the inner");
-    long(drive, share(23), &mut samples)?;
+    probe_long_reads(drive, share(23), &mut samples)?;
     step("seeks, near and far");
     seeks(drive, share(37), &mut samples)?;
     step(&format!("random reads, {QUEUED} in flight"));
@@ -139,7 +139,7 @@ fn memory_and_rotation(
     Ok(())
 }
 
-fn long(drive: &mut dyn Drive, budget: Nanos, samples: &mut Samples) -> io::Result<()> {
+fn probe_long_reads(drive: &mut dyn Drive, budget: Nanos, samples: &mut Samples) -> io::Result<()> {
     let room = drive.sectors().saturating_sub(MAX_LONG + u64::from(PIECE));
     for index in 0..OFFSETS {
         let first = room / (OFFSETS - 1) * index / u64::from(BLOCK) * u64::from(BLOCK);

@@ -92,7 +92,7 @@ impl<M: Memory> DataLog<M> {
     }
 
     /// Returns the number of events lost because the log was full; all of them came after the events stored here.
-    pub fn lost(&self) -> u64 {
+    pub fn lost_events(&self) -> u64 {
         self.lost
     }
 

@@ -317,7 +317,7 @@ impl Disk for HardDisk {
         if let Some((due, _)) = self.done.front() {
             return Some(*due);
         }
-        if self.queue.admitted() == 0 {
+        if self.queue.admitted_count() == 0 {
             return None;
         }
         let controller = self.controller.map(|transfer| transfer.until);

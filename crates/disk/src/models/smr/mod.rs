@@ -242,7 +242,7 @@ impl ShingledDisk {
         let (first, end) = (request.sector, request.sector + u64::from(request.sectors));
         let mut parts = [Entry::default(); MAX_PARTS];
         let (mut found, mut cached) = (0, 0);
-        self.map.each(first, end, |part| {
+        self.map.visit_range(first, end, |part| {
             cached += part.sectors;
             if found < MAX_PARTS {
                 parts[found] = part;
@@ -262,7 +262,7 @@ impl ShingledDisk {
     fn has_room(&self, request: &Request) -> bool {
         let sectors = u64::from(request.sectors);
         let chunks = sectors / CHUNK + 2;
-        self.map.room() as u64 > 2 * chunks && self.map.live() + sectors <= self.cache
+        self.map.room() as u64 > 2 * chunks && self.map.live_sectors() + sectors <= self.cache
     }
 
     /// Writes to a band directly if the write begins or continues a stream, and to the media cache otherwise. A write
@@ -383,7 +383,7 @@ impl ShingledDisk {
         self.streams.forget(band);
         self.pieces.clear();
         let (map, pieces) = (&self.map, &mut self.pieces);
-        map.each(band * self.band, (band + 1) * self.band, |entry| {
+        map.visit_range(band * self.band, (band + 1) * self.band, |entry| {
             if pieces.len() < MAX_PIECES {
                 pieces.push(entry);
             }
@@ -399,7 +399,7 @@ impl ShingledDisk {
         for chunk in (first..first + self.band).step_by(CHUNK as usize) {
             self.pieces.clear();
             let pieces = &mut self.pieces;
-            self.map.each(chunk, chunk + CHUNK, |entry| {
+            self.map.visit_range(chunk, chunk + CHUNK, |entry| {
                 if entry.at < cleaning.mark && pieces.len() < MAX_PIECES {
                     pieces.push(entry);
                 }

@@ -217,7 +217,7 @@ impl Dies {
     }
 
     /// Returns the purpose and slots of the program that a die has just finished.
-    pub fn programmed(&self, at: usize) -> (Purpose, &[Slot]) {
+    pub fn finished_program(&self, at: usize) -> (Purpose, &[Slot]) {
         (self.dies[at].purpose, &self.dies[at].slots[..self.dies[at].count])
     }
 

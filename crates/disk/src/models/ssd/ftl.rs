@@ -84,7 +84,7 @@ impl Ftl {
     /// `filled` percent full, in the state after random overwriting. An empty drive is completely erased.
     pub fn new(pages: u64, superblocks: usize, size: u32, filled: u64, draws: SplitMix64) -> Ftl {
         let map = Map::new(pages, filled);
-        let prefilled = map.prefilled();
+        let prefilled = map.prefilled_pages();
         let mut ftl = Ftl {
             size,
             superblocks: vec![Superblock::default(); superblocks],
@@ -169,7 +169,7 @@ impl Ftl {
     }
 
     /// Returns the number of superblocks opened.
-    pub fn opened(&self) -> u64 {
+    pub fn opened_superblocks(&self) -> u64 {
         self.opened
     }
 

@@ -57,7 +57,7 @@ impl Map {
     }
 
     /// Returns the number of pages that hold data from before the trial; valid before the first write.
-    pub fn prefilled(&self) -> u64 {
+    pub fn prefilled_pages(&self) -> u64 {
         self.chunks.iter().filter(|chunk| **chunk == PREFILLED).count() as u64 * CHUNK
     }
 
@@ -127,7 +127,7 @@ mod tests {
     #[test]
     fn a_state_is_found_until_its_chunk_is_cleared() {
         let (mut map, mut draws) = (Map::new(4 * CHUNK, 50), SplitMix64::new(1));
-        assert_eq!(map.prefilled(), 2 * CHUNK);
+        assert_eq!(map.prefilled_pages(), 2 * CHUNK);
         assert_eq!(map.replace(CHUNK + 3, 9, &mut draws), (PREFILLED, true));
         assert_eq!(map.replace(CHUNK + 3, 10, &mut draws), (9, true));
         assert_eq!(map.replace(3, 7, &mut draws), (EMPTY, true));

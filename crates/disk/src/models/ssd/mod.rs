@@ -121,7 +121,7 @@ impl SolidStateDisk {
         let largest = u64::from(spec.queue.max_sectors_kb) * 1024 / ssd.flash_page.0 + 2;
         let reads = depth * (largest / u64::from(ssd.dies) + 1) as usize;
         SolidStateDisk {
-            superblocks_erased: ftl.opened(),
+            superblocks_erased: ftl.opened_superblocks(),
             ftl,
             buffer: Buffer::new(slots),
             dies: Dies::new(ssd, reads),
@@ -294,7 +294,7 @@ impl SolidStateDisk {
                 self.queue_for_link(at, Stage::Incoming);
             }
             Action::Write => {
-                if self.buffer.waiting() == 0 {
+                if self.buffer.waiting_pages() == 0 {
                     self.waiting_since = self.clock;
                 }
                 let completes = self.completes_from_buffer(&command);
@@ -408,7 +408,7 @@ impl Disk for SolidStateDisk {
                 (first / PAGE..end.div_ceil(PAGE)).for_each(|page| self.ftl.write(page));
                 // Moves and erasures outside the trial's time are not charged.
                 self.moved_pages_charged += self.ftl.moved_pages() - moved;
-                self.superblocks_erased = self.ftl.opened();
+                self.superblocks_erased = self.ftl.opened_superblocks();
             }
             Action::Trim => self.ftl.trim(first.div_ceil(PAGE), end / PAGE),
             Action::Read | Action::Flush => {}
