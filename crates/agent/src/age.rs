@@ -92,25 +92,25 @@ pub fn verify_census(root: BorrowedFd<'_>, on_progress: &mut dyn FnMut()) -> io:
     let mut text = String::new();
     File::from(census).read_to_string(&mut text)?;
     let census: Aged = serde_json::from_str(&text)?;
-    let mut found = Aged::default();
+    let mut actual = Aged::default();
     for entry in entries(folder.as_fd())? {
         let name = entry?;
         if name == CENSUS {
             continue;
         }
-        found.directories += 1;
+        actual.directories += 1;
         let directory = open_directory(folder.as_fd(), &name)?;
         for entry in entries(directory.as_fd())? {
             let stat = rustix::fs::statat(&directory, entry?.as_str(), AtFlags::SYMLINK_NOFOLLOW)?;
-            found.files += 1;
-            found.bytes = found.bytes + Bytes(stat.st_size as u64);
-            if found.files % 256 == 0 {
+            actual.files += 1;
+            actual.bytes = actual.bytes + Bytes(stat.st_size as u64);
+            if actual.files % 256 == 0 {
                 on_progress();
             }
         }
     }
     let counts = |aged: &Aged| (aged.files, aged.directories, aged.bytes);
-    if counts(&found) == counts(&census) {
+    if counts(&actual) == counts(&census) {
         return Ok(());
     }
     let describe = |aged: &Aged| {
@@ -118,7 +118,7 @@ pub fn verify_census(root: BorrowedFd<'_>, on_progress: &mut dyn FnMut()) -> io:
     };
     Err(io::Error::other(format!(
         "the aged files have changed: found {}, expected {}",
-        describe(&found),
+        describe(&actual),
         describe(&census)
     )))
 }

@@ -148,9 +148,8 @@ mod tests {
     fn a_sysctl_that_does_not_exist_is_named() {
         let error = set_sysctls(&single_sysctl("vm.no_such_thing", "5")).unwrap_err().to_string();
         assert_eq!(error, "set sysctl vm.no_such_thing to 5: this kernel has no such sysctl");
-        let described =
-            describe(&mut Conditions::default(), &single_sysctl("vm.no_such_thing", "5"));
-        assert!(described.unwrap_err().to_string().contains("read sysctl vm.no_such_thing back"));
+        let result = describe(&mut Conditions::default(), &single_sysctl("vm.no_such_thing", "5"));
+        assert!(result.unwrap_err().to_string().contains("read sysctl vm.no_such_thing back"));
     }
 
     #[test]

@@ -109,23 +109,28 @@ struct Capture {
 /// freed.
 #[derive(Debug)]
 struct Ring {
-    /// The number of bytes of the whole output; the last ones are in `kept`, each at its index modulo the buffer size.
+    /// The number of bytes of the whole output; the last ones are in `last_bytes`, each at its index modulo the buffer
+    /// size.
     total: AtomicUsize,
-    /// True while the reader holds no bytes that are not yet in `kept`.
+    /// True while the reader holds no bytes that are not yet in `last_bytes`.
     idle: AtomicBool,
-    kept: Vec<AtomicU8>,
+    last_bytes: Vec<AtomicU8>,
 }
 
 impl Ring {
     fn new_leaked() -> &'static Ring {
-        let kept = (0..MAX_KEPT_LONG_RUNNING).map(|_| AtomicU8::new(0)).collect();
-        Box::leak(Box::new(Ring { total: AtomicUsize::new(0), idle: AtomicBool::new(false), kept }))
+        let last_bytes = (0..MAX_KEPT_LONG_RUNNING).map(|_| AtomicU8::new(0)).collect();
+        Box::leak(Box::new(Ring {
+            total: AtomicUsize::new(0),
+            idle: AtomicBool::new(false),
+            last_bytes,
+        }))
     }
 
     fn push(&self, part: &[u8]) {
         let total = self.total.load(Ordering::Relaxed);
         for (index, byte) in part.iter().enumerate() {
-            if let Some(slot) = self.kept.get((total + index) % MAX_KEPT_LONG_RUNNING) {
+            if let Some(slot) = self.last_bytes.get((total + index) % MAX_KEPT_LONG_RUNNING) {
                 slot.store(*byte, Ordering::Relaxed);
             }
         }
@@ -135,7 +140,7 @@ impl Ring {
     fn text(&self) -> String {
         let total = self.total.load(Ordering::Acquire);
         let indices = total.saturating_sub(MAX_KEPT_LONG_RUNNING)..total;
-        let slots = indices.filter_map(|index| self.kept.get(index % MAX_KEPT_LONG_RUNNING));
+        let slots = indices.filter_map(|index| self.last_bytes.get(index % MAX_KEPT_LONG_RUNNING));
         let bytes: Vec<u8> = slots.map(|slot| slot.load(Ordering::Relaxed)).collect();
         String::from_utf8_lossy(&bytes).into_owned()
     }

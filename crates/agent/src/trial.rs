@@ -74,7 +74,7 @@ pub fn run(
         ops_before: 0,
         device: None,
         acks: None,
-        done: Vec::new(),
+        work_done: Vec::new(),
         sampler,
         series: Vec::new(),
         slots: None,
@@ -149,7 +149,7 @@ struct Trial<'a> {
     /// The log of the times at which ops returned, if there is one.
     acks: Option<AckLog>,
     /// For each phase so far, the amount of work that each rank has done.
-    done: Vec<Vec<u64>>,
+    work_done: Vec<Vec<u64>>,
     sampler: Option<Sampler>,
     series: Vec<PhaseSeries>,
     /// The open files that all threads share, if they are shared in this workload.

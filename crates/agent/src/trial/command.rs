@@ -58,10 +58,10 @@ impl Trial<'_> {
         if let Some(failure) = &result.failure {
             return Err(format!("the {role} '{line}' {failure}"));
         }
-        if result.left > 0 {
+        if result.left_running > 0 {
             self.conditions.notes.push(format!(
                 "the {role} left {} processes running, which were ended before the sync",
-                result.left
+                result.left_running
             ));
         }
         Ok(result)

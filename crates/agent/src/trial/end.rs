@@ -16,7 +16,7 @@ impl Trial<'_> {
     /// Compares the tree with the expected state after a phase.
     pub(super) fn verify(&mut self, workload: &dyn Workload, phase: usize) -> Result<(), String> {
         self.stage(Stage::Verifying);
-        let done = self.done.get(phase).map_or(&[][..], Vec::as_slice);
+        let done = self.work_done.get(phase).map_or(&[][..], Vec::as_slice);
         let tree = workload.tree_after(phase, done);
         self.compare(tree.as_ref())
     }

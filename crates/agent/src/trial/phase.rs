@@ -54,7 +54,7 @@ impl Trial<'_> {
         self.series.extend(over_time::series(spec.name, timeline, length, phase_samples));
         self.check_calls(workload, (index, spec.name), &shares, &recorder, outcome.removals > 0)?;
         let units = workload.work_units_after(index, &shares);
-        self.done.push(shares);
+        self.work_done.push(shares);
         Ok(Phase {
             name: spec.name.to_string(),
             returned_ns: outcome.returned.since(outcome.started),

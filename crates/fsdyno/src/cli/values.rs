@@ -127,12 +127,12 @@ pub const TRIAL_FORMATS: &[NamedFormat] = &[
 
 /// Returns a parser of `--format`: the formats common to all commands, and those of this one.
 pub fn format(formats: &'static [NamedFormat]) -> impl TypedValueParser<Value = Format> {
-    let described = Format::ALL
+    let common_formats = Format::ALL
         .iter()
         .map(|common| *formats.iter().find(|(name, ..)| *name == common.0).unwrap_or(common));
     let is_new = |(name, ..): &&NamedFormat| Format::ALL.iter().all(|(common, ..)| common != name);
     let offered: Vec<NamedFormat> =
-        described.chain(formats.iter().filter(is_new).copied()).collect();
+        common_formats.chain(formats.iter().filter(is_new).copied()).collect();
     let names = offered.iter().map(|(name, about, _)| PossibleValue::new(*name).help(*about));
     PossibleValuesParser::new(names.collect::<Vec<_>>()).try_map(move |value| {
         let entry = offered.iter().find(|(name, ..)| *name == value);

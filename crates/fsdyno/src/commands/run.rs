@@ -49,7 +49,7 @@ pub fn run(run: &Run) -> Result<Exit, Failure> {
     about.map_or(Ok(()), |about| about.store(&folder))?;
     let measured = experiment.measure(&mut store, &session::of(&stop, &command));
     // Stored trials are shown even if the run failed; its error is returned first.
-    let shown = match (&measured, run.shard) {
+    let show_result = match (&measured, run.shard) {
         // A shard without trials also leaves a folder, so that a merge finds all folders of its command.
         (Ok(summary), Some(shard)) if summary.trials() == 0 => {
             let trials = counted(experiment.cells.len() * run.repeat as usize, "trial");
@@ -59,7 +59,7 @@ pub fn run(run: &Run) -> Result<Exit, Failure> {
         _ => show(run, store),
     };
     let summary = measured?;
-    shown?;
+    show_result?;
     Ok(session::exit(&stop, &summary, &folder))
 }
 

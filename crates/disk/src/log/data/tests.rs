@@ -127,7 +127,7 @@ fn a_reply_leads_to_its_request_and_its_bytes() {
     assert_eq!((log.requests(), log.events().len(), log.lost_events()), (3, 5, 0));
     assert_eq!([0, 1, 2, 3].map(|number| log.request(number)), [Some(1), Some(2), Some(0), None]);
     assert_eq!([9, 10, 12, 99].map(|time| log.events_until(Nanos(time))), [0, 1, 3, 5]);
-    assert!(log.events()[0].fua && log.events()[3].of == Some(2));
+    assert!(log.events()[0].fua && log.events()[3].request == Some(2));
     let mut content = vec![0; 9216];
     log.bytes_of(0, &mut |at, part| content[at as usize..][..part.len()].copy_from_slice(part));
     assert!(content[512..8704] == bytes && content[..512] == [0; 512]);

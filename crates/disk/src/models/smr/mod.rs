@@ -70,10 +70,10 @@ pub struct ShingledDisk {
     /// Pieces in the media cache that are read for cleaning.
     pieces: Vec<Entry>,
     /// True while one of the drive's own requests is in progress.
-    own: bool,
+    is_own_request: bool,
     /// Time of the host's last request or completion.
     idle_since: Nanos,
-    done: VecDeque<(Nanos, u64)>,
+    completions: VecDeque<(Nanos, u64)>,
     persisted: VecDeque<(u64, u64)>,
     counters: Device,
 }
@@ -136,9 +136,9 @@ impl ShingledDisk {
             space_queue: VecDeque::with_capacity(depth),
             cleaning: None,
             pieces: Vec::with_capacity(MAX_PIECES),
-            own: false,
+            is_own_request: false,
             idle_since: Nanos(0),
-            done: VecDeque::with_capacity(WAITING_CAPACITY),
+            completions: VecDeque::with_capacity(WAITING_CAPACITY),
             persisted: VecDeque::with_capacity(PERSISTED_CAPACITY),
             counters: Device { peak_in_flight: Some(0), ..Device::default() },
         };
@@ -182,7 +182,7 @@ impl ShingledDisk {
     fn own_work_due(&self) -> Option<Nanos> {
         let has_work = self.cleaning.is_some() || self.map.oldest_band().is_some();
         let at = self.idle_since + self.idle;
-        (has_work && !self.own && self.admitted == 0).then(|| at.max(self.clock))
+        (has_work && !self.is_own_request && self.admitted == 0).then(|| at.max(self.clock))
     }
 
     /// Submits requests to the underlying hard disk.
@@ -191,7 +191,7 @@ impl ShingledDisk {
             self.dispatch_host();
             let is_due = self.own_work_due().is_some_and(|at| at <= self.clock);
             let must_clean = is_due || !self.space_queue.is_empty();
-            if self.own || !must_clean || !self.clean() {
+            if self.is_own_request || !must_clean || !self.clean() {
                 return;
             }
         }
@@ -310,7 +310,7 @@ impl ShingledDisk {
 
     fn finish(&mut self, id: u64) {
         if id & OWN != 0 {
-            self.own = false;
+            self.is_own_request = false;
             return;
         }
         let Some((request, parts)) = &mut self.slots[id as usize] else { return };
@@ -320,7 +320,7 @@ impl ShingledDisk {
             self.slots[id as usize] = None;
             self.admitted -= 1;
             self.idle_since = self.clock;
-            self.done.push_back((self.clock, host_id));
+            self.completions.push_back((self.clock, host_id));
         }
     }
 
@@ -371,7 +371,7 @@ impl ShingledDisk {
             }
         };
         self.cleaning = Some(cleaning);
-        self.own = true;
+        self.is_own_request = true;
         let own = Request { id: OWN, action, sector, sectors: sectors as u32, fua: true };
         self.inner.submit(self.clock, own);
         false
@@ -457,7 +457,7 @@ impl Disk for ShingledDisk {
     }
 
     fn next_due(&self) -> Option<Nanos> {
-        if let Some((due, _)) = self.done.front() {
+        if let Some((due, _)) = self.completions.front() {
             return Some(*due);
         }
         if self.admitted == 0 { None } else { self.inner.next_due() }
@@ -465,7 +465,7 @@ impl Disk for ShingledDisk {
 
     fn pop_completed(&mut self, now: Nanos) -> Option<u64> {
         self.advance(now);
-        self.done.pop_front().map(|(_, id)| id)
+        self.completions.pop_front().map(|(_, id)| id)
     }
 
     fn pop_persisted(&mut self) -> Option<(u64, u64)> {

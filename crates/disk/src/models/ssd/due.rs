@@ -7,7 +7,7 @@ use crate::disk::Action;
 impl SolidStateDisk {
     /// Returns the time of the next call that the drive needs.
     pub(super) fn due(&self) -> Option<u64> {
-        if let Some((due, _)) = self.done.front() {
+        if let Some((due, _)) = self.completions.front() {
             return Some(*due);
         }
         let known = self.completing.front().map(|(due, _)| *due);

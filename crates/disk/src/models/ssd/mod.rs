@@ -86,7 +86,7 @@ pub struct SolidStateDisk {
     record_queue: VecDeque<usize>,
     /// Commands with a known completion time: the time and the command, in order of time.
     completing: VecDeque<(u64, usize)>,
-    done: VecDeque<(u64, u64)>,
+    completions: VecDeque<(u64, u64)>,
     /// Pages that garbage collection still has to program.
     gc_debt_pages: u64,
     moved_pages_charged: u64,
@@ -143,7 +143,7 @@ impl SolidStateDisk {
             space_queue: VecDeque::with_capacity(depth),
             record_queue: VecDeque::with_capacity(depth),
             completing: VecDeque::with_capacity(depth),
-            done: VecDeque::with_capacity(QUEUE_CAPACITY),
+            completions: VecDeque::with_capacity(QUEUE_CAPACITY),
             gc_debt_pages: 0,
             moved_pages_charged: 0,
             waiting_since: 0,
@@ -363,7 +363,7 @@ impl SolidStateDisk {
             while self.used > 0 && self.commands[self.used - 1].is_none() {
                 self.used -= 1;
             }
-            self.done.push_back((due, command.request.id));
+            self.completions.push_back((due, command.request.id));
         }
     }
 }
@@ -384,7 +384,7 @@ impl Disk for SolidStateDisk {
 
     fn pop_completed(&mut self, now: Nanos) -> Option<u64> {
         self.advance(now.0);
-        self.done.pop_front().map(|(_, id)| id)
+        self.completions.pop_front().map(|(_, id)| id)
     }
 
     fn pop_persisted(&mut self) -> Option<(u64, u64)> {

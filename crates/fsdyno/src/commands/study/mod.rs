@@ -40,11 +40,11 @@ pub fn run(study: &Study) -> Result<Exit, Failure> {
     let (stop, command) = (stop::flag()?, session::command());
     let (summary, failed) = runs.measure(&session::of(&stop, &command))?;
     // The stored trials are shown even after a failure; the failure's error is returned first.
-    let shown = show(&runs, study.format);
+    let show_result = show(&runs, study.format);
     if let Some(failure) = failed {
         return Err(failure);
     }
-    shown?;
+    show_result?;
     Ok(session::exit(&stop, &summary, &runs.folder))
 }
 
