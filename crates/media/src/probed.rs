@@ -114,7 +114,7 @@ impl Probed {
         }
         let device = if kind.is_file() { status.dev() } else { status.rdev() };
         let sysfs = sysfs(device);
-        if let Some(whole) = sysfs.as_deref().filter(|_| !kind.is_file()).and_then(whole) {
+        if let Some(whole) = sysfs.as_deref().filter(|_| !kind.is_file()).and_then(whole_drive) {
             return Err(ProbeError::Partition { path: path.into(), whole });
         }
         let mut options = File::options();
@@ -256,7 +256,7 @@ fn sysfs(device: u64) -> Option<PathBuf> {
 }
 
 /// Returns the whole drive of a partition's folder, as a path in /dev.
-fn whole(folder: &Path) -> Option<String> {
+fn whole_drive(folder: &Path) -> Option<String> {
     let parent = folder.join("partition").exists().then(|| folder.parent()).flatten()?;
     Some(format!("/dev/{}", parent.file_name()?.to_string_lossy()))
 }

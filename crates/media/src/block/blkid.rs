@@ -22,7 +22,7 @@ const AMBIVALENT: i32 = 8;
 pub fn of_whole(device: &Path) -> Result<Vec<Signature>, BlockError> {
     let output = run("wipefs", &["--no-act", "--parsable"], device)?;
     if !output.status.success() {
-        return Err(failed("wipefs", &output));
+        return Err(tool_error("wipefs", &output));
     }
     let text = String::from_utf8_lossy(&output.stdout);
     Ok(text.lines().filter(|line| !line.starts_with('#')).filter_map(of_line).collect())
@@ -62,7 +62,7 @@ fn probe(extra_args: &[&str], device: &Path) -> Result<Option<Signature>, BlockE
             let kind = "several signatures that contradict each other".to_string();
             Ok(Some(Signature { kind, uuid: String::new(), label: String::new() }))
         }
-        _ => Err(failed("blkid", &output)),
+        _ => Err(tool_error("blkid", &output)),
     }
 }
 
@@ -94,7 +94,7 @@ fn run(tool: &'static str, args: &[&str], device: &Path) -> Result<Output, Block
     })
 }
 
-fn failed(tool: &'static str, output: &Output) -> BlockError {
+fn tool_error(tool: &'static str, output: &Output) -> BlockError {
     let text = String::from_utf8_lossy(&output.stderr);
     let output = text.lines().last().unwrap_or("no output").to_string();
     BlockError::Tool { tool, output }
