@@ -226,7 +226,7 @@ impl Target for Formatted {
     }
 
     fn gap(&mut self, wanted: GapKind) -> io::Result<&'static str> {
-        let done = self.mounting.can_do(wanted);
+        let done = self.mounting.possible_gap(wanted);
         match done {
             GapKind::None | GapKind::BackToBack => {}
             GapKind::Sync => self.sync()?,
@@ -240,7 +240,7 @@ impl Target for Formatted {
                 self.mount()?;
             }
         }
-        Ok(self.mounting.name_of(done))
+        Ok(self.mounting.gap_name(done))
     }
 
     fn start_phase(&mut self) {

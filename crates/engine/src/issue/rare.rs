@@ -88,8 +88,8 @@ impl SyncIssuer {
         zero_or_error(result)
     }
 
-    /// Names a file; a call on attributes goes through /proc/self/fd, since no kernel before 6.13 has one relative
-    /// to a directory.
+    /// Refers to a file by its path, which goes through /proc/self/fd: only kernels from 6.13 on have calls on
+    /// attributes that are relative to a directory.
     fn path_target(&self, dir: DirSlot, op: &Op) -> XattrTarget {
         XattrTarget::Path(self.full_path(dir, &op.name))
     }
@@ -129,7 +129,7 @@ impl SyncIssuer {
         let value = self.contents.slice(Payload { id: 0, offset: 0, length });
         let (attribute, value_pointer, length) =
             (as_ptr(&op.second_name), value.as_ptr().cast(), value.len());
-        // SAFETY: paths and names end in NUL; they and the value live as long as the call, and its length is right.
+        // SAFETY: paths and names end in NUL; they and the value live as long as the call; the length is the value's.
         unsafe {
             match target {
                 XattrTarget::Path(path) => {

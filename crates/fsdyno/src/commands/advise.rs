@@ -9,7 +9,7 @@ use fsdyno_advise::answers::{self, SAFETY, Safety, TrialTarget};
 use fsdyno_advise::purpose::{self, Purpose};
 use fsdyno_advise::{Asker, Given, check, from_options, from_questions};
 
-use crate::cli::named;
+use crate::cli::name_parser;
 use crate::exit::{Exit, Failure};
 use crate::output::{self, prose};
 
@@ -35,7 +35,7 @@ pub struct Advise {
     #[arg(long, value_name = "WHAT", value_parser = answers::parse_trial_target)]
     on: Option<TrialTarget>,
     /// Which options may be tried [default: safe]
-    #[arg(long, value_name = "safe|unsafe", value_parser = named(SAFETY))]
+    #[arg(long, value_name = "safe|unsafe", value_parser = name_parser(SAFETY))]
     safety: Option<Safety>,
     /// How long all commands together may take, such as 30m or 2h [default: 30m]
     #[arg(long, value_name = "TIME", value_parser = answers::limit)]

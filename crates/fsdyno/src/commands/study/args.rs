@@ -10,7 +10,7 @@ use fsdyno_report::{Format, SpecialFormat};
 use fsdyno_study::StudyRequest;
 use fsdyno_study::file::{Scale, Variant};
 
-use crate::cli::{NamedFormat, folder, format, named};
+use crate::cli::{NamedFormat, folder, format, name_parser};
 
 /// The values of `--as`.
 const AS: &[(&str, &str, Variant)] = &[
@@ -75,7 +75,7 @@ pub struct Study {
     #[arg(value_name = "NAME|FILE|FOLDER")]
     pub study: String,
     /// Run only under these conditions [default: all that the study defines]
-    #[arg(long = "as", value_name = "then|today", value_parser = named(AS))]
+    #[arg(long = "as", value_name = "then|today", value_parser = name_parser(AS))]
     pub variant: Option<Variant>,
     /// Run only this study run; may be repeated
     #[arg(long, value_name = "RUN")]
