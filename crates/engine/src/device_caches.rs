@@ -43,7 +43,7 @@ impl DeviceCaches {
     }
 
     /// Counts flushes before a call of syncfs(2).
-    pub fn before_sync(&mut self) {
+    pub fn count_flushes_before_sync(&mut self) {
         self.flushes_before = self.flushes();
     }
 
@@ -163,7 +163,7 @@ mod tests {
         let (back, through) = (device("write back", 7), device("write through", 0));
         let devices = vec![back.path().to_path_buf(), through.path().to_path_buf()];
         let mut caches = DeviceCaches { devices, ..DeviceCaches::default() };
-        caches.before_sync();
+        caches.count_flushes_before_sync();
         let reason = caches.uncertainty().unwrap();
         let name = back.path().file_name().unwrap().to_string_lossy().into_owned();
         assert!(reason.contains("no flush") && reason.contains(&name), "{reason}");

@@ -181,7 +181,7 @@ impl<'a> Meter<'a> {
 
     /// Returns true if all ranks must stop.
     pub fn must_stop(&self) -> bool {
-        self.progress.stopped()
+        self.progress.is_stopped()
     }
 
     /// Counts the removal of a tree.
