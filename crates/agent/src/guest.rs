@@ -197,7 +197,7 @@ fn disks(job: &Job, lab: &FlatLab, mailbox: Mailbox<'static>) -> io::Result<Vec<
     let region = layout::disk_pci(roles.len() as u8);
     let logged = job.task == Task::Logged;
     let mut data = logged.then(|| open_pci_memory(&region)).transpose()?;
-    let mut disks = Vec::with_capacity(wanted.len());
+    let mut disks = Vec::with_capacity(roles.len());
     let mut instant_disks = 0;
     for (index, (plan, role, size)) in (0u8..).zip(roles) {
         let spec = DiskSpec::from_json(&plan.spec).map_err(io::Error::other)?;

@@ -360,7 +360,7 @@ impl Server {
         self.disk.advance_to(arrived);
         self.record_persisted()?;
         self.in_flight.push(InFlight { is_complete, ..self.new_in_flight(arrived, request) });
-        self.shared.in_flight(self.in_flight.len());
+        self.shared.note_in_flight(self.in_flight.len());
         let request = self.on_disk(request);
         if !is_complete {
             self.arriving = Some((request.sector, request.sector + u64::from(request.sectors)));

@@ -75,7 +75,7 @@ impl Shared {
         self.set(Word::Stored, stored.0);
     }
 
-    pub(super) fn in_flight(&self, now: usize) {
+    pub(super) fn note_in_flight(&self, now: usize) {
         self.set(Word::Peak, self.get(Word::Peak).max(now as u64));
     }
 
