@@ -116,8 +116,8 @@ fn folder_of(number: u64) -> Option<PathBuf> {
 }
 
 /// Returns the devices of a file system whose device number is not that of a block device: btrfs or bcachefs has one
-/// or all of them as its source, and the folder `file_systems` has those of each mounted btrfs. The source of any other file system is
-/// not certain to be a device.
+/// or all of them as its source, and the folder `file_systems` has those of each mounted btrfs. The source of any
+/// other file system is not certain to be a device.
 fn devices_of(mount: &MountLine, file_systems: &Path) -> Vec<PathBuf> {
     if !["btrfs", "bcachefs"].contains(&mount.kind.as_str()) {
         return Vec::new();

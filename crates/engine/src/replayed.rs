@@ -39,9 +39,9 @@ fn is_tolerated(kind: OpKind, expected: u16, found: u16) -> bool {
             || attribute && no_attribute(expected) && (found == 0 || no_attribute(found)))
 }
 
-/// Describes the differences of a phase on a file system of the type `mount_type`, and the reason why they fail the trial, if any. On
-/// the recording's file system, every difference fails the trial; on a different one, only those that are not
-/// tolerated.
+/// Describes the differences of a phase on a file system of the type `mount_type`, and the reason why they fail the
+/// trial, if any. On the recording's file system, every difference fails the trial; on a different one, only those
+/// that are not tolerated.
 pub fn judge(
     differences: &Differences,
     recording: &Recording,

@@ -161,13 +161,13 @@ fn work_that_ranks_cannot_share_is_refused_before_any_work() {
 
 /// Waits until the ranks have begun to make files.
 fn wait_for_files(on: &Path) {
-    let begin = Instant::now();
+    let started = Instant::now();
     let is_there = || {
         let mut folders = std::fs::read_dir(on).unwrap().flatten();
         folders.any(|folder| folder.path().join("root/d").is_dir())
     };
     while !is_there() {
-        assert!(begin.elapsed() < Duration::from_secs(60), "no files");
+        assert!(started.elapsed() < Duration::from_secs(60), "no files");
         std::thread::sleep(Duration::from_millis(10));
     }
 }

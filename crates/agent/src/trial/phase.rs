@@ -265,7 +265,8 @@ impl Counters {
         Counters { device, devices, late: target.lateness() }
     }
 
-    /// Returns the counts since these counters were read: for the device, for each of several devices, and the lateness of the servers.
+    /// Returns the counts since these counters were read: for the device, for each of several devices, and the
+    /// lateness of the servers.
     fn since(&self, target: &dyn Target) -> (Option<Device>, BTreeMap<String, Device>, Nanos) {
         let (device, devices) = (target.device(), target.devices());
         let device = device.zip(self.device).map(|(now, earlier)| device_since(&now, &earlier));

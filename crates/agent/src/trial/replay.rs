@@ -42,9 +42,9 @@ impl Trial<'_> {
             return Ok(());
         }
         let mailbox = self.mailbox;
-        let mut beat = |_| mailbox.set(Word::Now, clock::now().0);
+        let mut note_progress = |_| mailbox.set(Word::Now, clock::now().0);
         self.target.set_timed(false);
-        let read = read_once(self.target.root(), &mut beat);
+        let read = read_once(self.target.root(), &mut note_progress);
         self.target.set_timed(true);
         read.map_err(failed("read the initial tree"))
     }

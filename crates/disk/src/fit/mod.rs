@@ -125,7 +125,7 @@ pub enum FitError {
          {measured:.0} were measured ({error:+.0} %): other load, a cache in front of the drive, or not a \
          solid-state disk; repeat with more --seconds while nothing else uses it"
     )]
-    Far {
+    Inaccurate {
         /// Reads in flight.
         depth: u32,
         /// Reads per second of the drive.

@@ -100,21 +100,27 @@ pub fn probe(
     let share = |percent: u64| Nanos(seconds * 10_000_000 * percent);
     let mut samples = Samples::default();
     step("the drive's memory and rotation");
-    memory_and_rotation(drive, share(8), &mut samples)?;
+    probe_memory_and_rotation(drive, share(8), &mut samples)?;
     step("long reads from the outer edge to the inner");
     probe_long_reads(drive, share(23), &mut samples)?;
     step("seeks, near and far");
-    seeks(drive, share(37), &mut samples)?;
+    probe_seeks(drive, share(37), &mut samples)?;
     step(&format!("random reads, {QUEUED} in flight"));
-    samples.queued = random(drive, QUEUED, READS_PER_THREAD, MAX_READS, share(12))?;
+    samples.queued = probe_random_reads(drive, QUEUED, READS_PER_THREAD, MAX_READS, share(12))?;
     for depth in DEPTHS {
         step(&format!("random reads, {depth} in flight, to check the fit"));
-        samples.checks.push(random(drive, depth, READS_PER_THREAD, MAX_READS, share(10))?);
+        samples.checks.push(probe_random_reads(
+            drive,
+            depth,
+            READS_PER_THREAD,
+            MAX_READS,
+            share(10),
+        )?);
     }
     Ok(samples)
 }
 
-fn memory_and_rotation(
+fn probe_memory_and_rotation(
     drive: &mut dyn Drive,
     budget: Nanos,
     samples: &mut Samples,
@@ -155,7 +161,7 @@ fn probe_long_reads(drive: &mut dyn Drive, budget: Nanos, samples: &mut Samples)
     Ok(())
 }
 
-fn seeks(drive: &mut dyn Drive, budget: Nanos, samples: &mut Samples) -> io::Result<()> {
+fn probe_seeks(drive: &mut dyn Drive, budget: Nanos, samples: &mut Samples) -> io::Result<()> {
     let mut draws = seed::stream(1, "ways of the arm");
     let blocks = drive.sectors() / u64::from(BLOCK);
     let mut at = blocks / 2;
@@ -180,7 +186,7 @@ fn seeks(drive: &mut dyn Drive, budget: Nanos, samples: &mut Samples) -> io::Res
 }
 
 /// Performs random small reads in batches of `per_thread` per thread, until `max_reads` or `budget` is reached.
-pub fn random(
+pub fn probe_random_reads(
     drive: &mut dyn Drive,
     depth: u32,
     per_thread: u32,

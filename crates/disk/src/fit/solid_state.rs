@@ -12,7 +12,7 @@ use serde_json::json;
 
 use super::drive::{Drive, Modelled};
 use super::hard_disk::{median, predict, sources};
-use super::probe::{BLOCK, Check, random};
+use super::probe::{BLOCK, Check, probe_random_reads};
 use super::{Facts, FitError, Fitted, Parameter};
 use crate::SECTOR;
 use crate::catalog;
@@ -119,11 +119,11 @@ pub fn probe_flash(
     }
     for depth in fitted {
         step(&format!("random reads, {depth} in flight"));
-        samples.fitted.push(random(drive, depth, READS_PER_THREAD, MAX_READS, share)?);
+        samples.fitted.push(probe_random_reads(drive, depth, READS_PER_THREAD, MAX_READS, share)?);
     }
     for depth in checked.iter().copied() {
         step(&format!("random reads, {depth} in flight, to check the fit"));
-        samples.checks.push(random(drive, depth, READS_PER_THREAD, MAX_READS, share)?);
+        samples.checks.push(probe_random_reads(drive, depth, READS_PER_THREAD, MAX_READS, share)?);
     }
     Ok(samples)
 }
@@ -189,7 +189,7 @@ pub fn fit_flash(samples: &FlashSamples, facts: &Facts, sectors: u64) -> Result<
     let predictions = predict(&samples.checks, &spec)?;
     if let Some(inaccurate) = predictions.iter().find(|check| check.error().abs() > MAX_ERROR) {
         let (depth, error) = (inaccurate.depth, inaccurate.error());
-        return Err(FitError::Far {
+        return Err(FitError::Inaccurate {
             depth,
             measured: inaccurate.measured,
             predicted: inaccurate.predicted,

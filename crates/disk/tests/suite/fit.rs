@@ -243,7 +243,7 @@ fn a_drive_far_from_every_model_is_refused_with_the_error() {
     let spec = catalog::get("ssd-sata").unwrap();
     let samples = fit::probe_flash(&mut UnlikeAnyModel, false, 1, &mut |_| {}).unwrap();
     let error = fit::fit_flash(&samples, &facts(&spec), 1 << 30).unwrap_err();
-    assert!(matches!(error, FitError::Far { depth: 2, .. }), "{error}");
+    assert!(matches!(error, FitError::Inaccurate { depth: 2, .. }), "{error}");
 }
 
 #[test]

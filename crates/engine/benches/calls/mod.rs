@@ -210,8 +210,8 @@ pub fn dirops(files: u64, size: &str) -> Result<Box<dyn Workload>, Box<dyn Error
 /// does not start idle. bench/bare.c does the same.
 pub fn settle() {
     std::thread::sleep(Duration::from_millis(10));
-    let begin = Instant::now();
-    while begin.elapsed() < Duration::from_millis(1) {
+    let start = Instant::now();
+    while start.elapsed() < Duration::from_millis(1) {
         std::hint::spin_loop();
     }
 }

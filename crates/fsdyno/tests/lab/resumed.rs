@@ -26,10 +26,10 @@ fn start(folder: &Path, args: &str, out: &str) -> Child {
 }
 
 fn run_to_completion(folder: &Path, args: &str, out: &str) -> Duration {
-    let begin = Instant::now();
+    let started = Instant::now();
     let output = start(folder, args, out).wait_with_output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    begin.elapsed()
+    started.elapsed()
 }
 
 /// Returns the records without their host part.

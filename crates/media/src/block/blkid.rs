@@ -19,17 +19,17 @@ const AMBIVALENT: i32 = 8;
 ///
 /// # Errors
 /// A tool that is missing or fails.
-pub fn of_whole(device: &Path) -> Result<Vec<Signature>, BlockError> {
+pub fn whole_device_signatures(device: &Path) -> Result<Vec<Signature>, BlockError> {
     let output = run("wipefs", &["--no-act", "--parsable"], device)?;
     if !output.status.success() {
         return Err(tool_error("wipefs", &output));
     }
     let text = String::from_utf8_lossy(&output.stdout);
-    Ok(text.lines().filter(|line| !line.starts_with('#')).filter_map(of_line).collect())
+    Ok(text.lines().filter(|line| !line.starts_with('#')).filter_map(parse_line).collect())
 }
 
 /// Parses `offset,uuid,label,type`; a comma in a field is written as `\x2c`.
-fn of_line(line: &str) -> Option<Signature> {
+fn parse_line(line: &str) -> Option<Signature> {
     let mut fields = line.split(',').skip(1).map(|field| field.trim().to_string());
     let (uuid, label) = (fields.next()?, fields.next()?);
     Some(Signature { kind: fields.next()?, uuid, label })
@@ -56,7 +56,7 @@ fn probe(extra_args: &[&str], device: &Path) -> Result<Option<Signature>, BlockE
     let args = [&["--probe", "--output", "export"], extra_args].concat();
     let output = run("blkid", &args, device)?;
     match output.status.code() {
-        Some(0) => Ok(Some(of_export(&String::from_utf8_lossy(&output.stdout)))),
+        Some(0) => Ok(Some(parse_export(&String::from_utf8_lossy(&output.stdout)))),
         Some(NOTHING) => Ok(None),
         Some(AMBIVALENT) => {
             let kind = "several signatures that contradict each other".to_string();
@@ -67,7 +67,7 @@ fn probe(extra_args: &[&str], device: &Path) -> Result<Option<Signature>, BlockE
 }
 
 /// Parses lines of `KEY=value`.
-fn of_export(text: &str) -> Signature {
+fn parse_export(text: &str) -> Signature {
     let value = |keys: &[&str]| {
         let pairs = text.lines().filter_map(|line| line.split_once('='));
         let mut found = pairs.filter(|(key, _)| keys.contains(key)).map(|(_, value)| value);
@@ -107,10 +107,10 @@ mod tests {
     #[test]
     fn the_lines_of_wipefs_and_blkid_are_read() {
         let line = "0x438,c42baff1-5d8d,my\\x2cdisk,ext4";
-        assert_eq!(of_line(line).unwrap().to_string(), "ext4 c42baff1-5d8d 'my\\x2cdisk'");
-        assert_eq!(of_line("0x1fe,,,dos").unwrap().to_string(), "dos");
+        assert_eq!(parse_line(line).unwrap().to_string(), "ext4 c42baff1-5d8d 'my\\x2cdisk'");
+        assert_eq!(parse_line("0x1fe,,,dos").unwrap().to_string(), "dos");
         let export = "DEVNAME=/dev/sdb\nUUID=1-2\nTYPE=xfs\nUSAGE=filesystem\n";
-        assert_eq!(of_export(export).to_string(), "xfs 1-2");
-        assert_eq!(of_export("DEVNAME=/dev/sdb\nPTTYPE=gpt\n").to_string(), "gpt");
+        assert_eq!(parse_export(export).to_string(), "xfs 1-2");
+        assert_eq!(parse_export("DEVNAME=/dev/sdb\nPTTYPE=gpt\n").to_string(), "gpt");
     }
 }

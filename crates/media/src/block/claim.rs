@@ -247,10 +247,10 @@ fn retry<T>(
     mut attempt: impl FnMut() -> io::Result<T>,
     is_temporary: impl Fn(&io::Error) -> bool,
 ) -> io::Result<T> {
-    let begin = Instant::now();
+    let start = Instant::now();
     loop {
         match attempt() {
-            Err(error) if is_temporary(&error) && begin.elapsed() < TEMPORARY_TIMEOUT => {
+            Err(error) if is_temporary(&error) && start.elapsed() < TEMPORARY_TIMEOUT => {
                 std::thread::sleep(Duration::from_millis(10));
             }
             result => return result,

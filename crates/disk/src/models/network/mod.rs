@@ -99,14 +99,14 @@ impl NetworkVolume {
     fn admit(&mut self) {
         while self.in_flight.len() < self.depth {
             let Some(request) = self.waiting.pop_front() else { return };
-            let due = self.due(&request);
+            let due = self.completion_time(&request);
             let index = self.in_flight.partition_point(|(other, _)| *other <= due);
             self.in_flight.insert(index, (due, request));
         }
     }
 
     /// Returns the completion time of a request that is admitted now.
-    fn due(&mut self, request: &Request) -> u64 {
+    fn completion_time(&mut self, request: &Request) -> u64 {
         let latency = match request.action {
             Action::Read => &self.model.read,
             Action::Write => &self.model.write,

@@ -40,7 +40,7 @@ impl Earliest {
     }
 
     /// Returns the first position with the earliest time.
-    pub fn place(&self) -> Option<usize> {
+    pub fn position(&self) -> Option<usize> {
         let time = self.time()?;
         let mut index = 1;
         while index < self.leaves {
@@ -68,8 +68,8 @@ mod tests {
                 list[at] = time;
                 let earliest = list.iter().flatten().min().copied();
                 assert_eq!(tree.time(), earliest);
-                let place = list.iter().position(|time| time.is_some() && *time == earliest);
-                assert_eq!(tree.place(), place);
+                let position = list.iter().position(|time| time.is_some() && *time == earliest);
+                assert_eq!(tree.position(), position);
             }
         }
     }

@@ -18,7 +18,7 @@ use std::collections::VecDeque;
 
 use fsdyno_record::seed::SplitMix64;
 
-use super::map::{CHUNK, EMPTY, FIRST_WRITING, MOVED, Map, PREFILLED, State, UNTRACKED};
+use super::map::{CHUNK, EMPTY, FIRST_GENERATION, MOVED, Map, PREFILLED, State, UNTRACKED};
 
 /// Number of erased superblocks in reserve; collection starts when there are fewer.
 pub const RESERVE: usize = 2;
@@ -93,7 +93,7 @@ impl Ftl {
             used: 0,
             map,
             holder: vec![NONE; usize::from(State::MAX) + 1],
-            last_generation: FIRST_WRITING - 1,
+            last_generation: FIRST_GENERATION - 1,
             moved: 0,
             prefilled,
             draws,
@@ -197,7 +197,7 @@ impl Ftl {
                 // All numbers have been used: pages of ended generations become moved pages.
                 let holder = &self.holder;
                 self.map.forget(|generation| holder[usize::from(generation)] == NONE);
-                self.last_generation = FIRST_WRITING - 1;
+                self.last_generation = FIRST_GENERATION - 1;
             }
             self.last_generation += 1;
             if self.holder[usize::from(self.last_generation)] == NONE {
@@ -214,7 +214,7 @@ impl Ftl {
         if victim.valid() == self.size {
             return false;
         }
-        if victim.generation >= FIRST_WRITING {
+        if victim.generation >= FIRST_GENERATION {
             self.holder[usize::from(victim.generation)] = NONE;
         }
         self.superblocks[at] = Superblock::default();
@@ -239,7 +239,7 @@ impl Ftl {
     }
 
     fn drop_pages(&mut self, state: State, pages: u64) {
-        if state >= FIRST_WRITING {
+        if state >= FIRST_GENERATION {
             let holder = self.holder[usize::from(state)];
             if let Some(superblock) = self.superblocks.get_mut(usize::from(holder)) {
                 superblock.young = superblock.young.saturating_sub(pages as u32);

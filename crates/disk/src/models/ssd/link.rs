@@ -70,7 +70,7 @@ impl Link {
     }
 
     /// Returns the time at which the next transfer ends.
-    pub fn next(&self) -> Option<u64> {
+    pub fn next_end(&self) -> Option<u64> {
         self.paths.iter().filter_map(|path| path.current).map(|(_, until)| until).min()
     }
 

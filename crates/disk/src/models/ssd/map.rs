@@ -26,7 +26,7 @@ pub const MOVED: State = 2;
 /// A page with data that the map does not track.
 pub const UNTRACKED: State = 3;
 /// The first generation.
-pub const FIRST_WRITING: State = 4;
+pub const FIRST_GENERATION: State = 4;
 
 /// First value of a chunk entry that is a count of pages. Below it, EMPTY and PREFILLED apply to a whole
 /// chunk; the values from `FIRST_PLACE` on are indices into the arena.
@@ -113,7 +113,7 @@ impl Map {
     /// Marks every page whose generation `is_over` as moved.
     pub fn forget(&mut self, is_over: impl Fn(State) -> bool) {
         for state in self.arena.iter_mut().flatten() {
-            if *state >= FIRST_WRITING && is_over(*state) {
+            if *state >= FIRST_GENERATION && is_over(*state) {
                 *state = MOVED;
             }
         }

@@ -165,7 +165,7 @@ impl SolidStateDisk {
         loop {
             self.dispatch();
             let known = self.completing.front().map(|(due, _)| *due);
-            let events = [self.link.next(), known, self.dies.next(), self.destage_at()];
+            let events = [self.link.next_end(), known, self.dies.next_end(), self.destage_at()];
             let next = events.into_iter().flatten().min();
             let Some(next) = next.filter(|next| *next <= now) else { break };
             self.advance_clock(next);
@@ -179,7 +179,7 @@ impl SolidStateDisk {
                 self.completing.pop_front();
                 self.complete(due, at);
             }
-            while self.dies.next().is_some_and(|due| due <= next) {
+            while self.dies.next_end().is_some_and(|due| due <= next) {
                 match self.dies.advance(next) {
                     Some(Finished::Read(at)) => self.finish_page_read(at),
                     Some(Finished::Program(die)) => self.finish_program(die),
@@ -397,7 +397,7 @@ impl Disk for SolidStateDisk {
 
     fn volatile_bytes(&mut self, now: Nanos) -> Bytes {
         self.advance(now.0);
-        Bytes(self.buffer.volatile() * SECTOR)
+        Bytes(self.buffer.volatile_sectors() * SECTOR)
     }
 
     fn note_untimed(&mut self, request: Request) {
