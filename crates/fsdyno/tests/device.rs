@@ -196,7 +196,7 @@ fn a_fuse_process_that_dies_or_hangs_fails_its_trial_with_a_reason() {
         "10",
         "hangs: it has not ended after its unmount",
     )));
-    for (spec, files, args) in cases {
+    for (spec, files, expected) in cases {
         let files = format!("files={files}");
         let output = run_and_check(
             folder.path(),
@@ -204,7 +204,7 @@ fn a_fuse_process_that_dies_or_hangs_fails_its_trial_with_a_reason() {
         );
         assert_eq!(code(&output), 4, "{}", stderr(&output));
         let reason = records(&folder.path().join("r"))[0]["reason"].to_string();
-        assert!(reason.contains(args), "{reason}");
+        assert!(reason.contains(expected), "{reason}");
         std::fs::remove_dir_all(folder.path().join("r")).unwrap();
     }
 }

@@ -32,13 +32,13 @@ fn fsdyno(folder: &Path, args: &[&str]) -> Finished {
         .stderr(log.reopen().unwrap())
         .spawn()
         .unwrap();
-    let (begin, pid) = (Instant::now(), i32::try_from(child.id()).unwrap());
+    let (start, pid) = (Instant::now(), i32::try_from(child.id()).unwrap());
     let mut status = 0;
     // SAFETY: rusage is plain data; the child is ours, and nothing else waits for it.
     let usage = unsafe {
         let mut usage: libc::rusage = std::mem::zeroed();
         while libc::wait4(pid, &raw mut status, libc::WNOHANG, &raw mut usage) == 0 {
-            if begin.elapsed() > TIMEOUT {
+            if start.elapsed() > TIMEOUT {
                 child.kill().unwrap();
                 panic!("fsdyno {} did not end within {TIMEOUT:?}", args.join(" "));
             }
@@ -118,8 +118,8 @@ fn make_folders() -> (tempfile::TempDir, PathBuf) {
 /// Asserts that each reader of sidecar files refuses a result in which `put` has replaced the file.
 fn check_sidecars(put: impl Fn(&Path), expected: impl Fn(&str) -> String) {
     let plain = ["run", "dirops", "--on", ".", "--set", "files=5", "--out", "r"];
-    let share = [&plain[..], &["--shard", "1/1"]].concat();
-    for (command, readers) in [(&plain[..], SIDECARS), (&share, SHARD_FILES)] {
+    let shard = [&plain[..], &["--shard", "1/1"]].concat();
+    for (command, readers) in [(&plain[..], SIDECARS), (&shard, SHARD_FILES)] {
         let (_kept, folder) = make_folders();
         let finished = fsdyno(&folder, command);
         assert_eq!(finished.code, Some(0), "{}", finished.message);

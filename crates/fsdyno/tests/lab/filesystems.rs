@@ -121,12 +121,12 @@ fn the_list_has_a_remedy_for_each_file_system_that_cannot_run() {
     for row in rows {
         let name = row["name"].as_str().unwrap();
         assert!(text.lines().any(|line| line.starts_with(name)), "{text}");
-        for (place, args) in [("lab", "in the lab"), ("host", "on this host")] {
+        for (place, location) in [("lab", "in the lab"), ("host", "on this host")] {
             let (can, why, cure) = (&row[place]["can"], &row[place]["why"], &row[place]["cure"]);
             if can == false {
                 assert!(why.is_string() && cure.is_string(), "{row}");
                 // A reason that is the same for both is listed once.
-                let lines = [format!("{name} {args}: "), format!("  {name}: ")];
+                let lines = [format!("{name} {location}: "), format!("  {name}: ")];
                 assert!(lines.iter().any(|line| text.contains(line)), "{text}");
             }
         }

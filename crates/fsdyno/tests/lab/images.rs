@@ -128,8 +128,8 @@ fn an_aged_disk_is_bit_identical_from_the_cache_and_newly_made() {
     let aged = records.filter_map(|(it, is_aged)| is_aged.then_some(it));
     // The number of a row counts the rows that are not aged, too.
     let without_row = |record: String| {
-        let (begin, rest) = record.split_once(",\"row\":").unwrap();
-        format!("{begin},{}", rest.split_once(',').unwrap().1)
+        let (start, rest) = record.split_once(",\"row\":").unwrap();
+        format!("{start},{}", rest.split_once(',').unwrap().1)
     };
     let [aged, cached] = [aged.collect(), lab.records("cached")]
         .map(|records: Vec<String>| records.into_iter().map(without_row).collect::<Vec<_>>());

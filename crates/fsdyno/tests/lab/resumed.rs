@@ -119,8 +119,8 @@ fn killed_shards_and_concurrent_trials_store_the_same_bytes() {
     let folder = tempfile::tempdir().unwrap();
     let took = run_to_completion(folder.path(), args, "uninterrupted");
     let max_delay_ms = (took.as_millis() as u64 / 3).max(1);
-    for share in ["1/2", "2/2"] {
-        let (args, out) = (format!("{args} --shard {share}"), share.replace('/', "-"));
+    for shard in ["1/2", "2/2"] {
+        let (args, out) = (format!("{args} --shard {shard}"), shard.replace('/', "-"));
         run_and_kill(folder.path(), &args, &out, 4, max_delay_ms, &mut random);
         run_to_completion(folder.path(), &args, &out);
     }
