@@ -2,7 +2,7 @@
 //!
 //! Files of random sizes are written until the file system reaches the requested fill. Rounds follow: each removes a
 //! twentieth of the files, chosen at random over all directories, and writes others, of other sizes, until the file
-//! system is as full again. Free space is thus fragmented among the remaining files, as after years of use.
+//! system is as full as before. Free space is thus fragmented among the remaining files, as after years of use.
 //! Names, sizes and order depend only on a seed.
 //!
 //! The files hold zeros: only their location matters, and the lab does not store zeros. They stay next to the trial's
@@ -28,7 +28,7 @@ const CENSUS: &str = "census";
 /// Number of files in a directory: small enough for a file system whose directories are linear lists.
 const FILES_IN_DIRECTORY: usize = 256;
 
-/// Number of rounds in which as many files as exist are removed once.
+/// Number of rounds in which as many files are removed in total as the file system holds.
 const ROUNDS: usize = 20;
 
 /// Maximum number of passes in one round: each writes most of what is still missing, so that they converge on the
@@ -58,7 +58,7 @@ pub fn age(
     rustix::fs::mkdirat(&top, FOLDER, Mode::from_raw_mode(0o755))?;
     let folder = open_directory(top.as_fd(), FOLDER)?;
     let seed = plan.seed.unwrap_or(seed);
-    let space = Space::of(folder.as_fd())?;
+    let space = Space::read(folder.as_fd())?;
     let target = space.total / 100 * u64::from(plan.fill);
     let mut tree = Tree {
         folder,
@@ -70,7 +70,7 @@ pub fn age(
         free: Vec::new(),
         aged: Aged::default(),
         written: 0,
-        will_write: target.saturating_sub(space.used) * u64::from(plan.churn + 1),
+        expected_written: target.saturating_sub(space.used) * u64::from(plan.churn + 1),
         on_progress,
     };
     tree.fill(target)?;
@@ -85,32 +85,32 @@ pub fn age(
 ///
 /// # Errors
 /// The differences found; errors from the kernel.
-pub fn count(root: BorrowedFd<'_>, on_progress: &mut dyn FnMut()) -> io::Result<()> {
+pub fn verify_census(root: BorrowedFd<'_>, on_progress: &mut dyn FnMut()) -> io::Result<()> {
     let folder = open_directory(parent_of(root)?.as_fd(), FOLDER)?;
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let census = rustix::fs::openat(&folder, CENSUS, flags, Mode::empty())?;
     let mut text = String::new();
     File::from(census).read_to_string(&mut text)?;
     let census: Aged = serde_json::from_str(&text)?;
-    let mut found = Aged::default();
+    let mut actual = Aged::default();
     for entry in entries(folder.as_fd())? {
         let name = entry?;
         if name == CENSUS {
             continue;
         }
-        found.directories += 1;
+        actual.directories += 1;
         let directory = open_directory(folder.as_fd(), &name)?;
         for entry in entries(directory.as_fd())? {
             let stat = rustix::fs::statat(&directory, entry?.as_str(), AtFlags::SYMLINK_NOFOLLOW)?;
-            found.files += 1;
-            found.bytes = found.bytes + Bytes(stat.st_size as u64);
-            if found.files % 256 == 0 {
+            actual.files += 1;
+            actual.bytes = actual.bytes + Bytes(stat.st_size as u64);
+            if actual.files % 256 == 0 {
                 on_progress();
             }
         }
     }
     let counts = |aged: &Aged| (aged.files, aged.directories, aged.bytes);
-    if counts(&found) == counts(&census) {
+    if counts(&actual) == counts(&census) {
         return Ok(());
     }
     let describe = |aged: &Aged| {
@@ -118,7 +118,7 @@ pub fn count(root: BorrowedFd<'_>, on_progress: &mut dyn FnMut()) -> io::Result<
     };
     Err(io::Error::other(format!(
         "the aged files have changed: found {}, expected {}",
-        describe(&found),
+        describe(&actual),
         describe(&census)
     )))
 }
@@ -159,7 +159,7 @@ struct Space {
 
 impl Space {
     /// Reads the usage after a sync: without one, some file systems do not count delayed allocations.
-    fn of(folder: BorrowedFd<'_>) -> io::Result<Space> {
+    fn read(folder: BorrowedFd<'_>) -> io::Result<Space> {
         rustix::fs::syncfs(folder)?;
         let stat = rustix::fs::fstatvfs(folder)?;
         let used = stat.f_blocks.saturating_sub(stat.f_bfree) * stat.f_frsize;
@@ -186,7 +186,7 @@ struct Tree<'a> {
     free: Vec<usize>,
     aged: Aged,
     written: u64,
-    will_write: u64,
+    expected_written: u64,
     on_progress: &'a mut dyn FnMut(u64, u64),
 }
 
@@ -195,7 +195,7 @@ impl Tree<'_> {
     fn fill(&mut self, target: u64) -> io::Result<()> {
         let mut is_full = false;
         for _ in 0..MAX_PASSES {
-            let space = Space::of(self.folder.as_fd())?;
+            let space = Space::read(self.folder.as_fd())?;
             // Within 1/500 of the total size.
             let missing = target.saturating_sub(space.used);
             if missing <= space.total / 500 {
@@ -208,9 +208,9 @@ impl Tree<'_> {
             // once.
             is_full = !self.write_about((missing / 10 * 9).max(4096))?;
         }
-        let space = Space::of(self.folder.as_fd())?;
+        let space = Space::read(self.folder.as_fd())?;
         Err(io::Error::other(format!(
-            "ageing could not fill the file system to {} of {}: it holds {} at most; request \
+            "aging could not fill the file system to {} of {}: it holds {} at most; request \
              less (--age fill=...)",
             Bytes(target),
             Bytes(space.total),
@@ -290,7 +290,7 @@ impl Tree<'_> {
         self.aged.bytes = self.aged.bytes + Bytes(size);
         self.written += size;
         if self.aged.files % 16 == 0 {
-            (self.on_progress)(self.written, self.will_write);
+            (self.on_progress)(self.written, self.expected_written);
         }
         Ok(true)
     }
@@ -313,14 +313,14 @@ impl Tree<'_> {
             self.aged.removed += 1;
             remaining -= 1;
             if remaining % 256 == 0 {
-                (self.on_progress)(self.written, self.will_write);
+                (self.on_progress)(self.written, self.expected_written);
             }
         }
         Ok(())
     }
 
     fn end(mut self) -> io::Result<Aged> {
-        let space = Space::of(self.folder.as_fd())?;
+        let space = Space::read(self.folder.as_fd())?;
         (self.aged.used, self.aged.size) = (Bytes(space.used), Bytes(space.total));
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
         let census = rustix::fs::openat(&self.folder, CENSUS, flags, Mode::from_raw_mode(0o644))?;

@@ -29,14 +29,14 @@ const NBD_TAGS: u32 = 128;
 
 /// Returns the sysfs folder of a device's queue. A partition shares the queue of its drive.
 fn folder(name: &str) -> PathBuf {
-    let device = of_device(name);
+    let device = sysfs_folder(name);
     let drive = device.canonicalize().ok().filter(|device| device.join("partition").exists());
     let drive = drive.as_deref().and_then(Path::parent).map(Path::to_path_buf);
     drive.unwrap_or(device).join("queue")
 }
 
 /// Returns the sysfs folder of a drive or a partition.
-pub fn of_device(name: &str) -> PathBuf {
+pub fn sysfs_folder(name: &str) -> PathBuf {
     Path::new("/sys/class/block").join(name)
 }
 
@@ -48,7 +48,7 @@ pub fn of_device(name: &str) -> PathBuf {
 /// setting makes the kernel recompute it as twice the driver's optimal size (linux/block/blk-settings.c,
 /// `blk_apply_bdi_limits`).
 fn settings(queue: &Queue, scheduler: Option<&str>, has_wbt: bool) -> Vec<(&'static str, String)> {
-    let mut all = vec![
+    let mut settings = vec![
         ("scheduler", "none".into()),
         ("nr_requests", queue.depth.min(NBD_TAGS).to_string()),
         ("rotational", u8::from(queue.rotational).to_string()),
@@ -58,14 +58,14 @@ fn settings(queue: &Queue, scheduler: Option<&str>, has_wbt: bool) -> Vec<(&'sta
     ];
     let scheduler = scheduler.unwrap_or(&queue.scheduler);
     if scheduler != "none" {
-        all.push(("scheduler", scheduler.into()));
-        all.push(("nr_requests", queue.nr_requests.to_string()));
+        settings.push(("scheduler", scheduler.into()));
+        settings.push(("nr_requests", queue.nr_requests.to_string()));
     }
     if has_wbt {
-        all.push(("wbt_lat_usec", queue.wbt_lat_usec.to_string()));
+        settings.push(("wbt_lat_usec", queue.wbt_lat_usec.to_string()));
     }
-    all.push(("read_ahead_kb", queue.read_ahead_kb.to_string()));
-    all
+    settings.push(("read_ahead_kb", queue.read_ahead_kb.to_string()));
+    settings
 }
 
 fn settings_of(name: &str, queue: &Queue, scheduler: Option<&str>) -> Vec<(&'static str, String)> {
@@ -75,29 +75,29 @@ fn settings_of(name: &str, queue: &Queue, scheduler: Option<&str>) -> Vec<(&'sta
 /// Makes the queue of `/dev/NAME` behave like that of the modelled disk.
 ///
 /// # Errors
-/// A setting that the kernel refuses, with its name and value; errors from [`prove`].
+/// A setting that the kernel refuses, with its name and value; errors from [`check`].
 pub fn set(name: &str, queue: &Queue, scheduler: Option<&str>) -> io::Result<()> {
     for (key, value) in settings_of(name, queue, scheduler) {
         fs::write(folder(name).join(key), &value).map_err(|error| {
             io::Error::new(error.kind(), format!("set {key} of {name} to {value}: {error}"))
         })?;
     }
-    prove(name, queue, scheduler)
+    check(name, queue, scheduler)
 }
 
 /// Checks that all settings are in effect.
 ///
 /// # Errors
 /// The first setting that is not in effect, with its value.
-pub fn prove(name: &str, queue: &Queue, scheduler: Option<&str>) -> io::Result<()> {
-    match unmet(&settings_of(name, queue, scheduler), &read_back(name)) {
+pub fn check(name: &str, queue: &Queue, scheduler: Option<&str>) -> io::Result<()> {
+    match first_unmet(&settings_of(name, queue, scheduler), &read_back(name)) {
         Some(what) => Err(io::Error::other(format!("the queue of {name}: {what}"))),
         None => Ok(()),
     }
 }
 
 /// Returns the first setting whose value differs from the one last written for it.
-fn unmet(
+fn first_unmet(
     settings: &[(&'static str, String)],
     in_effect: &BTreeMap<String, String>,
 ) -> Option<String> {
@@ -151,7 +151,7 @@ pub fn differences(expected: &Queue, in_effect: &BTreeMap<String, String>) -> Ve
 pub fn size(name: &str) -> io::Result<u64> {
     // The unit is 512-byte sectors, whatever the device's own sector size
     // (Documentation/ABI/stable/sysfs-block).
-    let sectors = fs::read_to_string(of_device(name).join("size"))?;
+    let sectors = fs::read_to_string(sysfs_folder(name).join("size"))?;
     Ok(sectors.trim().parse::<u64>().map_err(io::Error::other)? * 512)
 }
 
@@ -201,18 +201,20 @@ mod tests {
     }
 
     #[test]
-    fn a_setting_with_another_value_than_the_last_one_written_is_found() {
+    fn a_setting_that_differs_from_its_last_written_value_is_found() {
         let settings = settings(&queue(), Some("mq-deadline"), true);
         let mut in_effect = to_map(&settings);
         in_effect.insert("scheduler".into(), "none [mq-deadline] kyber".into());
-        assert_eq!(unmet(&settings, &in_effect), None);
+        assert_eq!(first_unmet(&settings, &in_effect), None);
         in_effect.insert("read_ahead_kb".into(), "256".into());
-        let message = unmet(&settings, &in_effect).unwrap();
+        let message = first_unmet(&settings, &in_effect).unwrap();
         assert_eq!(message, "read_ahead_kb was set to 128 and is 256");
         in_effect.insert("scheduler".into(), "[none] mq-deadline".into());
         in_effect.insert("read_ahead_kb".into(), "128".into());
         assert!(
-            unmet(&settings, &in_effect).unwrap().starts_with("scheduler was set to mq-deadline")
+            first_unmet(&settings, &in_effect)
+                .unwrap()
+                .starts_with("scheduler was set to mq-deadline")
         );
     }
 

@@ -11,8 +11,8 @@ use rustix::mm::{MapFlags, ProtFlags, mlock, mmap_anonymous};
 use crate::account::cacheable_memory;
 use crate::process;
 
-/// Number of rounds of holding memory: this takes memory too, for page tables and for pages in transit between the
-/// kernel's lists. Two rounds get within 0.1 % at 100 MB of 256 MiB; the third is for other kernels.
+/// Number of rounds of holding memory: holding memory itself takes memory, for page tables and for pages in transit
+/// between the kernel's lists. Two rounds get within 0.1 % at 100 MB of 256 MiB; the third is for other kernels.
 const ROUNDS: usize = 3;
 
 /// The tolerance: a smaller difference is not corrected.
@@ -35,7 +35,7 @@ pub fn limit_to(wanted: Bytes, ram: Bytes) -> io::Result<()> {
         process::close_all_but(child_end.as_fd())?;
         process::exempt_from_oom_killer()?;
         for _ in 0..ROUNDS {
-            hold(less(cacheable_memory(), wanted))?;
+            hold(subtract(cacheable_memory(), wanted))?;
         }
         child_end.write_all(&[1])?;
         loop {
@@ -47,13 +47,13 @@ pub fn limit_to(wanted: Bytes, ram: Bytes) -> io::Result<()> {
     own_end.read_exact(&mut [0]).map_err(|_| {
         io::Error::other(format!(
             "{} of the guest's memory could not be held{}",
-            less(available, wanted),
+            subtract(available, wanted),
             crate::kernel_log::hint()
         ))
     })
 }
 
-fn less(from: Bytes, amount: Bytes) -> Bytes {
+fn subtract(from: Bytes, amount: Bytes) -> Bytes {
     Bytes(from.0.saturating_sub(amount.0))
 }
 
@@ -75,7 +75,7 @@ fn hold(amount: Bytes) -> io::Result<()> {
 /// Returns the message for a guest with too little memory, with the sufficient RAM in whole mebibytes.
 fn too_little(wanted: Bytes, available: Bytes, ram: Bytes) -> String {
     // The kernel's page descriptors (struct page) take 1/64 of any additional memory.
-    let missing = less(wanted, available).0 * 65 / 64;
+    let missing = subtract(wanted, available).0 * 65 / 64;
     let sufficient = Bytes((ram.0 + missing).next_multiple_of(1 << 20));
     format!(
         "--cacheable {wanted} is not possible with --ram {ram}: only {available} of it can cache files before \

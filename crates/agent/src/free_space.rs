@@ -23,7 +23,7 @@ impl FreeSpace {
     ///
     /// # Errors
     /// Errors from fstatvfs(3).
-    pub fn of(root: BorrowedFd<'_>) -> std::io::Result<FreeSpace> {
+    pub fn read(root: BorrowedFd<'_>) -> std::io::Result<FreeSpace> {
         let stat = rustix::fs::fstatvfs(root)?;
         let is_root = geteuid().is_root();
         let blocks = if is_root { stat.f_bfree } else { stat.f_bavail };
@@ -39,7 +39,7 @@ impl FreeSpace {
     ///
     /// # Errors
     /// If they do not fit, a message with the amounts needed and free.
-    pub fn holds(&self, needs: &Needs) -> Result<(), String> {
+    pub fn check_fits(&self, needs: &Needs) -> Result<(), String> {
         let hint = "make the work smaller with --set, or use a larger medium";
         if let Some(bytes) = self.bytes.filter(|bytes| *bytes < needs.bytes) {
             return Err(format!(
@@ -78,25 +78,25 @@ mod tests {
 
     #[test]
     fn needs_up_to_the_free_space_fit_and_one_more_does_not() {
-        assert_eq!(FREE.holds(&needs(4096, 10)), Ok(()));
-        let text = FREE.holds(&needs(4097, 10)).unwrap_err();
+        assert_eq!(FREE.check_fits(&needs(4096, 10)), Ok(()));
+        let text = FREE.check_fits(&needs(4097, 10)).unwrap_err();
         assert!(text.contains("of file data at once, but only 4 KiB are free"), "{text}");
-        let text = FREE.holds(&needs(0, 11)).unwrap_err();
+        let text = FREE.check_fits(&needs(0, 11)).unwrap_err();
         assert!(text.contains("11 files and directories") && text.contains("10 free inodes"));
     }
 
     #[test]
     fn a_file_system_without_a_limit_refuses_nothing() {
         let free = FreeSpace { bytes: None, inodes: None };
-        assert_eq!(free.holds(&needs(u64::MAX, u64::MAX)), Ok(()));
+        assert_eq!(free.check_fits(&needs(u64::MAX, u64::MAX)), Ok(()));
     }
 
     #[test]
     fn the_free_space_of_a_real_file_system_is_read() {
         use std::os::fd::AsFd;
         let folder = std::fs::File::open(env!("CARGO_MANIFEST_DIR")).unwrap();
-        let free = FreeSpace::of(folder.as_fd()).unwrap();
-        assert_eq!(free.holds(&needs(0, 0)), Ok(()));
-        assert!(free.holds(&needs(u64::MAX, 0)).is_err(), "no disk is that large");
+        let free = FreeSpace::read(folder.as_fd()).unwrap();
+        assert_eq!(free.check_fits(&needs(0, 0)), Ok(()));
+        assert!(free.check_fits(&needs(u64::MAX, 0)).is_err(), "no disk is that large");
     }
 }

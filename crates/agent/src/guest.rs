@@ -59,12 +59,12 @@ fn init() -> io::Result<()> {
     let mailbox = Mailbox::new(words).map_err(io::Error::other)?;
     let report = match boot_and_run(mailbox) {
         Ok(()) => return Ok(()),
-        Err(error) => failed(error.to_string()),
+        Err(error) => failed_report(error.to_string()),
     };
     write_report(mailbox, &report)
 }
 
-fn failed(reason: String) -> AgentReport {
+fn failed_report(reason: String) -> AgentReport {
     AgentReport { outcome: Outcome::Failed, reason: Some(reason), ..AgentReport::default() }
 }
 
@@ -93,9 +93,9 @@ fn boot_and_run(mailbox: Mailbox<'static>) -> io::Result<()> {
 fn trial(job: &Job, booted: Nanos, mailbox: Mailbox<'static>) -> AgentReport {
     let mut report = match run(job, booted, mailbox) {
         Ok(report) => report,
-        Err(error) => failed(error.to_string()),
+        Err(error) => failed_report(error.to_string()),
     };
-    if let Some(message) = kernel_log::fatal() {
+    if let Some(message) = kernel_log::find_fatal() {
         report.outcome = Outcome::Failed;
         let first = report.reason.take().map(|reason| format!("{reason}; ")).unwrap_or_default();
         report.reason = Some(format!("{first}message of the guest's kernel: {message}"));
@@ -108,8 +108,8 @@ fn run(job: &Job, booted: Nanos, mailbox: Mailbox<'static>) -> io::Result<AgentR
         fsdyno_engine::injected_delay::set_loops(loops.parse().map_err(io::Error::other)?);
     }
     // Starts before the trial has open files or mounts, which the forked sampler would otherwise keep in use.
-    let runs = job.task != Task::Prepare;
-    let sampler = runs.then(|| Sampler::start(mailbox, true)).transpose()?;
+    let needs_sampler = job.task != Task::Prepare;
+    let sampler = needs_sampler.then(|| Sampler::start(mailbox, true)).transpose()?;
     let target = target(job, mailbox)?;
     let mut target = target.with_setup_times(booted, fsdyno_engine::clock::now().since(booted));
     let input = match &job.plan.workload.input {
@@ -183,7 +183,7 @@ fn target(job: &Job, mailbox: Mailbox<'static>) -> io::Result<Formatted> {
     };
     let target =
         Formatted::new(filesystem, job.seed, disks, lab.raid, scheduler, MOUNT_POINT.into());
-    Ok(target.already_formatted(job.task == Task::RunPrepared).shared(shared))
+    Ok(target.already_formatted(job.task == Task::RunPrepared).shared_over(shared))
 }
 
 /// Starts the disks of the file system, followed by that of its journal.
@@ -192,14 +192,14 @@ fn disks(job: &Job, lab: &FlatLab, mailbox: Mailbox<'static>) -> io::Result<Vec<
         Some(raid) => (DiskRole::Member, lab.size.map(|size| partition::member_size(size, raid))),
         None => (DiskRole::Data, lab.size),
     };
-    let mut wanted = vec![(&lab.disk, role, size); lab.data_disks() as usize];
-    wanted.extend(lab.journal.as_ref().map(|disk| (disk, DiskRole::Journal, lab.journal_size)));
-    let region = layout::disk_pci(wanted.len() as u8);
+    let mut roles = vec![(&lab.disk, role, size); lab.data_disks() as usize];
+    roles.extend(lab.journal.as_ref().map(|disk| (disk, DiskRole::Journal, lab.journal_size)));
+    let region = layout::disk_pci(roles.len() as u8);
     let logged = job.task == Task::Logged;
     let mut data = logged.then(|| open_pci_memory(&region)).transpose()?;
-    let mut disks = Vec::with_capacity(wanted.len());
-    let mut instants = 0;
-    for (index, (plan, role, size)) in (0u8..).zip(wanted) {
+    let mut disks = Vec::with_capacity(roles.len());
+    let mut instant_disks = 0;
+    for (index, (plan, role, size)) in (0u8..).zip(roles) {
         let spec = DiskSpec::from_json(&plan.spec).map_err(io::Error::other)?;
         let (medium, partition) = match spec.attach {
             Attach::Nbd => {
@@ -218,8 +218,8 @@ fn disks(job: &Job, lab: &FlatLab, mailbox: Mailbox<'static>) -> io::Result<Vec<
                 (Medium::Served { device, shared }, partition)
             }
             Attach::Pmem => {
-                instants += 1;
-                let name = format!("pmem{}", instants - 1);
+                instant_disks += 1;
+                let name = format!("pmem{}", instant_disks - 1);
                 let size = size.unwrap_or(spec.capacity);
                 (Medium::Instant { name }, Partition { start: Bytes(0), size })
             }
@@ -237,7 +237,7 @@ fn watch(child: Pid, deadline: Nanos, mailbox: Mailbox<'static>) -> io::Result<(
     loop {
         // The disks' servers and drivers are the trial's own children: when one of them fails, the trial gets I/O
         // errors and reports them itself.
-        if let Some(status) = process::ended(child)? {
+        if let Some(status) = process::try_wait(child)? {
             if mailbox.get(Word::ReportLength) > 0 {
                 return Ok(());
             }

@@ -83,13 +83,13 @@ fn serve(handover: &Handover, held: &Arc<[HeldDevice]>) -> io::Result<()> {
         trial::put_report(mailbox, &report)
     };
     match (job.plan.device(), handover.root) {
-        (Some(plan), _) => run(&mut formatted(&job, plan, handover, held)?, input),
+        (Some(plan), _) => run(&mut format_target(&job, plan, handover, held)?, input),
         (None, Some(root)) => run(&mut Directory::new(take(root)?)?, input),
         (None, None) => Err(io::Error::other("neither a directory nor a device was handed over")),
     }
 }
 
-fn formatted(
+fn format_target(
     job: &Job,
     plan: &FlatDevice,
     handover: &Handover,

@@ -66,7 +66,7 @@ pub fn run_until_parent_ends(
 /// Waits for the child and returns how it ended; kills it when our parent dies.
 fn wait(child: Pid) -> io::Result<ExitStatus> {
     loop {
-        if let Some(status) = process::ended(child)? {
+        if let Some(status) = process::try_wait(child)? {
             return Ok(status);
         }
         match next_signal() {
@@ -165,6 +165,6 @@ mod tests {
         assert!(!end_marker.exists());
         kill_process(parent, Signal::KILL).unwrap();
         wait_until_exists(&end_marker);
-        while process::ended(parent).unwrap().is_none() {}
+        while process::try_wait(parent).unwrap().is_none() {}
     }
 }

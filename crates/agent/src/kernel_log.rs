@@ -48,7 +48,7 @@ fn messages() -> Vec<String> {
 }
 
 /// Returns the first message that invalidates the trial.
-pub fn fatal() -> Option<String> {
+pub fn find_fatal() -> Option<String> {
     messages().into_iter().find(|line| is_fatal(line))
 }
 
@@ -58,7 +58,7 @@ fn is_fatal(line: &str) -> bool {
         return runtime.and_then(|seconds| seconds.parse().ok()).unwrap_or(u64::MAX)
             >= STUCK_SECONDS;
     }
-    FATAL.iter().any(|word| line.contains(word))
+    FATAL.iter().any(|phrase| line.contains(phrase))
 }
 
 /// Returns the message that names the cause, if any, and the most recent messages, for a trial that ended without its

@@ -23,13 +23,14 @@ const SYSCTLS: &[&str] = &[
     "vm.vfs_cache_pressure",
 ];
 
-/// Describes the times that do not follow the guest's own, slower clock, for a CPU faster than QEMU's clock allows.
-pub fn not_scaled(cpu: &CpuPlan) -> Option<String> {
+/// Describes the timer that does not follow the guest's own, slower clock; `None` unless the CPU is faster than QEMU's
+/// clock allows.
+pub fn describe_unscaled_timer(cpu: &CpuPlan) -> Option<String> {
     (cpu.processor().is_none() && cpu.instructions_per_us_of_own_clock().is_some()).then(|| {
         format!(
             "--cpu {cpu}: the guest's clock is slowed down, and with it Linux's timers, its CPU times \
-             and the modelled disk; not slowed down is the timer chip (hpet), which therefore wakes \
-             the kernel too early, more than once for a timer, at the cost of CPU time"
+             and the modelled disk; the timer chip (hpet) is not slowed down, so it wakes the kernel \
+             too early, several times for one timer, at the cost of CPU time"
         )
     })
 }
@@ -69,7 +70,7 @@ fn ticks() -> u64 {
 }
 
 /// Returns how many of `threads` threads can run at the same time on this machine.
-pub fn at_once(threads: u32) -> u32 {
+pub fn concurrent_threads(threads: u32) -> u32 {
     let processors = std::thread::available_parallelism().map_or(1, |count| count.get() as u32);
     threads.clamp(1, processors)
 }
@@ -139,22 +140,22 @@ fn sysctl(key: &str) -> io::Result<String> {
 mod tests {
     use super::*;
 
-    fn single(key: &str, value: &str) -> BTreeMap<String, String> {
+    fn single_sysctl(key: &str, value: &str) -> BTreeMap<String, String> {
         [(key.to_string(), value.to_string())].into()
     }
 
     #[test]
     fn a_sysctl_that_does_not_exist_is_named() {
-        let error = set_sysctls(&single("vm.no_such_thing", "5")).unwrap_err().to_string();
+        let error = set_sysctls(&single_sysctl("vm.no_such_thing", "5")).unwrap_err().to_string();
         assert_eq!(error, "set sysctl vm.no_such_thing to 5: this kernel has no such sysctl");
-        let described = describe(&mut Conditions::default(), &single("vm.no_such_thing", "5"));
-        assert!(described.unwrap_err().to_string().contains("read sysctl vm.no_such_thing back"));
+        let result = describe(&mut Conditions::default(), &single_sysctl("vm.no_such_thing", "5"));
+        assert!(result.unwrap_err().to_string().contains("read sysctl vm.no_such_thing back"));
     }
 
     #[test]
     fn the_settings_in_effect_are_reported_as_they_are() {
         let mut conditions = Conditions::default();
-        describe(&mut conditions, &single("kernel.ostype", "Plan 9")).unwrap();
+        describe(&mut conditions, &single_sysctl("kernel.ostype", "Plan 9")).unwrap();
         assert_eq!(conditions.sysctls["kernel.ostype"], "Linux");
         assert_eq!(
             conditions.not_in_effect,

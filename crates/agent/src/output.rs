@@ -109,23 +109,28 @@ struct Capture {
 /// freed.
 #[derive(Debug)]
 struct Ring {
-    /// The number of bytes of the whole output; the last ones are in `kept`, each at its index modulo the buffer size.
+    /// The number of bytes of the whole output; the last ones are in `last_bytes`, each at its index modulo the buffer
+    /// size.
     total: AtomicUsize,
-    /// True while the reader holds no bytes that are not yet in `kept`.
+    /// True while the reader holds no bytes that are not yet in `last_bytes`.
     idle: AtomicBool,
-    kept: Vec<AtomicU8>,
+    last_bytes: Vec<AtomicU8>,
 }
 
 impl Ring {
-    fn leaked() -> &'static Ring {
-        let kept = (0..MAX_KEPT_LONG_RUNNING).map(|_| AtomicU8::new(0)).collect();
-        Box::leak(Box::new(Ring { total: AtomicUsize::new(0), idle: AtomicBool::new(false), kept }))
+    fn new_leaked() -> &'static Ring {
+        let last_bytes = (0..MAX_KEPT_LONG_RUNNING).map(|_| AtomicU8::new(0)).collect();
+        Box::leak(Box::new(Ring {
+            total: AtomicUsize::new(0),
+            idle: AtomicBool::new(false),
+            last_bytes,
+        }))
     }
 
     fn push(&self, part: &[u8]) {
         let total = self.total.load(Ordering::Relaxed);
         for (index, byte) in part.iter().enumerate() {
-            if let Some(slot) = self.kept.get((total + index) % MAX_KEPT_LONG_RUNNING) {
+            if let Some(slot) = self.last_bytes.get((total + index) % MAX_KEPT_LONG_RUNNING) {
                 slot.store(*byte, Ordering::Relaxed);
             }
         }
@@ -135,7 +140,7 @@ impl Ring {
     fn text(&self) -> String {
         let total = self.total.load(Ordering::Acquire);
         let indices = total.saturating_sub(MAX_KEPT_LONG_RUNNING)..total;
-        let slots = indices.filter_map(|index| self.kept.get(index % MAX_KEPT_LONG_RUNNING));
+        let slots = indices.filter_map(|index| self.last_bytes.get(index % MAX_KEPT_LONG_RUNNING));
         let bytes: Vec<u8> = slots.map(|slot| slot.load(Ordering::Relaxed)).collect();
         String::from_utf8_lossy(&bytes).into_owned()
     }
@@ -169,7 +174,7 @@ impl OutputTail {
     /// Errors from the kernel.
     pub fn start() -> io::Result<(OwnedFd, OutputTail)> {
         let (end, writer) = pipe_with(PipeFlags::CLOEXEC)?;
-        let ring = Ring::leaked();
+        let ring = Ring::new_leaked();
         let reader = process::spawn_vm_child(end.as_fd(), move |end| ring.fill(end))?;
         Ok((writer, OutputTail(Arc::new(Capture { end, ring, _reader: reader }))))
     }
@@ -252,7 +257,7 @@ mod tests {
         let pid = tail.0._reader.pid;
         drop(writer);
         let started = Instant::now();
-        while process::ended(pid).unwrap().is_none() {
+        while process::try_wait(pid).unwrap().is_none() {
             assert!(started.elapsed().as_secs() < 60);
             thread::sleep(Duration::from_millis(1));
         }

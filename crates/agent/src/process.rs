@@ -231,7 +231,7 @@ fn close_all_others(kept: &[RawFd]) -> io::Result<()> {
 ///
 /// # Errors
 /// Errors from waitpid(2).
-pub fn ended(pid: Pid) -> io::Result<Option<ExitStatus>> {
+pub fn try_wait(pid: Pid) -> io::Result<Option<ExitStatus>> {
     Ok(waitpid(Some(pid), WaitOptions::NOHANG)?.map(|(_, status)| status.into()))
 }
 
@@ -356,8 +356,8 @@ mod tests {
         );
         // No process has the other end any more.
         assert_eq!(socket.read(&mut [0]).unwrap(), 0);
-        let not_started = spawn_sharing_memory(&[], || Err(io::Error::other("no"))).unwrap();
-        let status = waitpid(Some(not_started), WaitOptions::empty()).unwrap().unwrap().1;
+        let failing = spawn_sharing_memory(&[], || Err(io::Error::other("no"))).unwrap();
+        let status = waitpid(Some(failing), WaitOptions::empty()).unwrap().unwrap().1;
         assert_eq!(ExitStatus::from(status).to_string(), "exit code 1");
     }
 

@@ -14,7 +14,7 @@ enum Command {
     Start = 1,
     /// `THREAD_BEGIN`: starts identifying the kernel stack of the calling thread, by watching its system calls.
     ThreadBegin = 2,
-    /// `THREAD_END`: ends the search: from now on, a counting model counts only this thread.
+    /// `THREAD_END`: ends the identification: from now on, a counting model counts only this thread.
     ThreadEnd = 3,
     /// `FREE`: stops charging the calling thread, from its next system call on.
     StopCharging = 4,

@@ -266,8 +266,8 @@ impl<'a> Sources<'a> {
 /// Returns the numbers in both lines, searched from an offset on, and the position of the first; `None` if incomplete.
 fn parse_both(text: &[u8], from: usize) -> Option<(u64, u64, usize)> {
     let text = text.get(from..)?;
-    let (dirty, end) = line_of(text, DIRTY)?;
-    let (writeback, length) = line_of(&text[end..], WRITEBACK)?;
+    let (dirty, end) = number_in_line(text, DIRTY)?;
+    let (writeback, length) = number_in_line(&text[end..], WRITEBACK)?;
     (text.get(end + length) == Some(&b'\n')).then_some((dirty, writeback, from + end))
 }
 
@@ -275,7 +275,7 @@ const DIRTY: &[u8] = b"\nnr_dirty ";
 const WRITEBACK: &[u8] = b"\nnr_writeback ";
 
 /// Returns the number in the line that begins with `name`, and the offset of its end.
-fn line_of(text: &[u8], name: &[u8]) -> Option<(u64, usize)> {
+fn number_in_line(text: &[u8], name: &[u8]) -> Option<(u64, usize)> {
     let from = text.windows(name.len()).position(|word| word == name)? + name.len();
     let digits = text[from..].iter().take_while(|byte| byte.is_ascii_digit());
     let (number, count) =
@@ -300,8 +300,8 @@ mod tests {
     fn the_two_lines_are_found_by_their_whole_names() {
         let text = b"nr_free_pages 5\nnr_dirty 12\nnr_writeback 3\nnr_writeback_temp 9\n\
                      nr_dirty_threshold 77\n";
-        assert_eq!(line_of(text, DIRTY), Some((12, 27)));
-        assert_eq!(line_of(text, WRITEBACK).map(|line| line.0), Some(3));
+        assert_eq!(number_in_line(text, DIRTY), Some((12, 27)));
+        assert_eq!(number_in_line(text, WRITEBACK).map(|line| line.0), Some(3));
         assert_eq!(parse_both(text, 0), Some((12, 3, 27)));
         assert_eq!(parse_both(text, 9), Some((12, 3, 27)));
         // A truncated number is ignored.
@@ -310,7 +310,7 @@ mod tests {
     }
 
     #[test]
-    fn it_samples_at_the_end_of_each_interval_and_only_while_a_phase_runs() {
+    fn the_sampler_samples_at_the_end_of_each_interval_and_only_while_a_phase_runs() {
         static WORDS: [AtomicU64; fsdyno_record::mailbox::SIZE / 8] =
             [const { AtomicU64::new(0) }; fsdyno_record::mailbox::SIZE / 8];
         let mailbox = Mailbox::new(&WORDS).unwrap();
@@ -333,11 +333,11 @@ mod tests {
         }
         let pid = sampler.pid();
         drop(sampler);
-        while process::ended(pid).unwrap().is_none() {}
+        while process::try_wait(pid).unwrap().is_none() {}
     }
 
     #[test]
-    fn counters_of_the_kernel_are_added() {
+    fn kernel_counters_are_added() {
         let folder = tempfile::tempdir().unwrap();
         let stat = folder.path().join("stat");
         // 16 sectors written.

@@ -35,7 +35,7 @@ pub struct CommandResult {
     /// CPU time in the kernel, likewise.
     pub system: Nanos,
     /// Number of processes that it left running, which were then ended.
-    pub left: usize,
+    pub left_running: usize,
     /// The failure with its last lines; `None` if its exit code was 0.
     pub failure: Option<String>,
 }
@@ -69,7 +69,7 @@ pub fn run(line: &str, root: BorrowedFd<'_>, umask: Mode) -> io::Result<CommandR
         };
         format!("{ending}; {}", last_lines(&tail.text()))
     });
-    Ok(CommandResult { started, returned, user, system, left: left_running, failure })
+    Ok(CommandResult { started, returned, user, system, left_running, failure })
 }
 
 /// Runs in the child. No descriptor of this process except the standard streams stays open in the command.
@@ -114,9 +114,9 @@ fn wait(pid: Pid) -> io::Result<(std::process::ExitStatus, Nanos, Nanos)> {
 fn kill_others(before: &[Child]) -> io::Result<usize> {
     let mut count = 0;
     for _ in 0..MAX_ROUNDS {
-        let all = children()?;
+        let current = children()?;
         let is_other = |candidate: &&Child| before.iter().all(|child| child.pid != candidate.pid);
-        let others: Vec<&Child> = all.iter().filter(is_other).collect();
+        let others: Vec<&Child> = current.iter().filter(is_other).collect();
         if others.is_empty() {
             return Ok(count);
         }

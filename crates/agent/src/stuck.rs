@@ -67,7 +67,7 @@ struct Task {
 
 impl Task {
     /// Returns true if it waits for an event that only the kernel can cause.
-    fn waits(&self) -> bool {
+    fn is_waiting(&self) -> bool {
         let is_vfork_parent =
             self.stack.first().is_some_and(|function| VFORK_FUNCTIONS.contains(&function.as_str()));
         self.state == 'D' && !is_vfork_parent
@@ -78,7 +78,7 @@ impl Stuck {
     /// Checks for progress; if the guest is stuck, returns the reason with what each thread waits for.
     pub fn check(&mut self, now: Nanos, mailbox: Mailbox<'_>) -> Option<String> {
         let counters = PROGRESS_WORDS.map(|word| mailbox.get(word));
-        self.step(now, counters, || (tasks(), idle())).map(|tasks| waiting(&tasks))
+        self.step(now, counters, || (tasks(), idle_time())).map(|tasks| describe_waiting(&tasks))
     }
 
     /// Compares the counters with those of the previous check; without progress, examines all threads and the
@@ -95,7 +95,7 @@ impl Stuck {
         }
         let (tasks, idle) = machine();
         let waiting: Vec<u32> =
-            tasks.iter().filter(|task| task.waits()).map(|task| task.id).collect();
+            tasks.iter().filter(|task| task.is_waiting()).map(|task| task.id).collect();
         let Some(first) = &mut self.first else {
             self.first = Some(FirstCheck { time: now, idle, waiting });
             return None;
@@ -108,10 +108,10 @@ impl Stuck {
 }
 
 /// Lists what threads wait for: all threads of programs, and kernel threads in uninterruptible sleep.
-fn waiting(tasks: &[Task]) -> String {
+fn describe_waiting(tasks: &[Task]) -> String {
     let mut text = format!(
         "no progress for {STUCK_LIMIT} of the guest's time while its processor was idle; {}",
-        memory(&fs::read_to_string("/proc/meminfo").unwrap_or_default())
+        memory_lines(&fs::read_to_string("/proc/meminfo").unwrap_or_default())
     );
     let mut counts_by_line: BTreeMap<String, u32> = BTreeMap::new();
     for task in tasks.iter().filter(|task| !task.stack.is_empty()) {
@@ -138,7 +138,7 @@ fn tasks() -> Vec<Task> {
     let threads = ids(proc).into_iter().flat_map(|id| ids(&proc.join(id.to_string()).join("task")));
     let read = |id: u32| {
         let folder = proc.join(id.to_string());
-        let mut task = task(&fs::read_to_string(folder.join("stat")).ok()?)?;
+        let mut task = parse_task(&fs::read_to_string(folder.join("stat")).ok()?)?;
         if task.state == 'D' || !task.is_kernel_thread {
             let stack = fs::read_to_string(folder.join("stack")).unwrap_or_default();
             task.stack = functions(&stack);
@@ -149,7 +149,7 @@ fn tasks() -> Vec<Task> {
 }
 
 /// Parses a line of /proc/PID/stat: `7 (a name) D 2 0 0 0 -1 69238848 ...`.
-fn task(stat: &str) -> Option<Task> {
+fn parse_task(stat: &str) -> Option<Task> {
     // include/linux/sched.h
     const PF_KTHREAD: u64 = 0x0020_0000;
     let (id, rest) = stat.split_once(" (")?;
@@ -176,7 +176,7 @@ fn functions(stack: &str) -> Vec<String> {
 }
 
 /// Returns the lines of /proc/meminfo about memory that a thread may be waiting for.
-fn memory(meminfo: &str) -> String {
+fn memory_lines(meminfo: &str) -> String {
     const KEYS: &[&str] = &["MemFree", "MemAvailable", "Dirty", "Writeback"];
     let line_for = |key: &&str| {
         let value = meminfo.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix(':'))?;
@@ -186,7 +186,7 @@ fn memory(meminfo: &str) -> String {
 }
 
 /// Returns the idle time of the processor since boot, from /proc/uptime, with a resolution of a hundredth of a second.
-fn idle() -> Nanos {
+fn idle_time() -> Nanos {
     let text = fs::read_to_string("/proc/uptime").unwrap_or_default();
     let hundredths = text.split_whitespace().nth(1).map(|word| word.replace('.', ""));
     Nanos(hundredths.and_then(|text| text.parse::<u64>().ok()).unwrap_or(0) * 10_000_000)
@@ -199,11 +199,11 @@ mod tests {
     #[test]
     fn a_line_of_stat_is_parsed_whatever_the_name() {
         let stat = "77 (reis) D (0)) D 2 0 0 0 -1 69238848 0 0";
-        let found = task(stat).unwrap();
+        let found = parse_task(stat).unwrap();
         assert_eq!((found.id, found.name.as_str(), found.state), (77, "reis) D (0)", 'D'));
         assert!(found.is_kernel_thread);
-        assert!(!task("9 (fsdyno) S 1 9 9 0 -1 4194560 0").unwrap().is_kernel_thread);
-        assert_eq!(task("9 (fsdyno) S 1"), None);
+        assert!(!parse_task("9 (fsdyno) S 1 9 9 0 -1 4194560 0").unwrap().is_kernel_thread);
+        assert_eq!(parse_task("9 (fsdyno) S 1"), None);
     }
 
     #[test]
@@ -216,9 +216,9 @@ mod tests {
     fn this_process_is_among_the_tasks_and_its_memory_and_time_are_read() {
         let own = std::process::id();
         assert!(tasks().iter().any(|task| task.id == own && !task.is_kernel_thread));
-        let text = memory(&fs::read_to_string("/proc/meminfo").unwrap());
+        let text = memory_lines(&fs::read_to_string("/proc/meminfo").unwrap());
         assert!(text.starts_with("MemFree ") && text.contains(", Dirty "), "{text}");
-        assert!(idle() > Nanos(0));
+        assert!(idle_time() > Nanos(0));
     }
 
     fn single_task(state: char, function: &str) -> Vec<Task> {
@@ -259,7 +259,7 @@ mod tests {
 
     #[test]
     fn a_waiting_process_is_reported_with_the_function_that_it_waits_in() {
-        let text = waiting(
+        let text = describe_waiting(
             &[
                 single_task('D', "io_schedule"),
                 single_task('D', "io_schedule"),
@@ -309,6 +309,6 @@ mod tests {
         }
         let found = found.unwrap();
         // Only root may read a stack.
-        assert!(found.stack.is_empty() || !found.waits(), "{found:?}");
+        assert!(found.stack.is_empty() || !found.is_waiting(), "{found:?}");
     }
 }

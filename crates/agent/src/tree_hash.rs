@@ -45,7 +45,7 @@ struct Hashes {
 pub fn hash(root: BorrowedFd<'_>, on_progress: &mut dyn FnMut()) -> io::Result<TreeReport> {
     let (links, parts) = (HashMap::new(), [BTreeMap::new(), BTreeMap::new()]);
     let mut walk = Walk { on_progress, links, parts, report: TreeReport::default() };
-    let hashes = walk.directory(root, b"")?;
+    let hashes = walk.hash_directory(root, b"")?;
     let Walk { parts: [first, second], report, .. } = walk;
     let parts = select_parts(first, second);
     Ok(TreeReport { shape: hashes.shape, whole: hashes.whole, parts, ..report })
@@ -77,7 +77,7 @@ fn select_parts(
 }
 
 impl Walk<'_> {
-    fn directory(&mut self, dir: BorrowedFd<'_>, path: &[u8]) -> io::Result<Hashes> {
+    fn hash_directory(&mut self, dir: BorrowedFd<'_>, path: &[u8]) -> io::Result<Hashes> {
         let depth = path.iter().filter(|byte| **byte == b'/').count();
         if depth > MAX_DEPTH {
             return Err(io::Error::other(format!(
@@ -93,7 +93,7 @@ impl Walk<'_> {
             (self.on_progress)();
             let mut entry_path = path.to_vec();
             entry_path.extend_from_slice(name.to_bytes());
-            let hashes = self.entry(dir, name, &entry_path)?;
+            let hashes = self.hash_entry(dir, name, &entry_path)?;
             for (hash, entry_hash) in [(&mut shape, &hashes.shape), (&mut whole, &hashes.whole)] {
                 hash.update(name.to_bytes_with_nul());
                 hash.update(entry_hash.as_bytes());
@@ -106,7 +106,7 @@ impl Walk<'_> {
         Ok(Hashes { shape: shape.hex(), whole: whole.hex() })
     }
 
-    fn entry(
+    fn hash_entry(
         &mut self,
         dir: BorrowedFd<'_>,
         name: &std::ffi::CStr,
@@ -132,13 +132,13 @@ impl Walk<'_> {
             self.report.directories += 1;
             let opened = open(OFlags::DIRECTORY)?;
             let directory_hashes =
-                self.directory(opened.as_fd(), &[path, b"/".as_slice()].concat())?;
+                self.hash_directory(opened.as_fd(), &[path, b"/".as_slice()].concat())?;
             shape.update(directory_hashes.shape.as_bytes());
             whole.update(directory_hashes.whole.as_bytes());
             return Ok(Hashes { shape: shape.hex(), whole: whole.hex() });
         }
         self.report.files += 1;
-        let is_first_name = self.link(&stat, &mut update_both);
+        let is_first_name = self.add_links(&stat, &mut update_both);
         match kind {
             FileType::Symlink => {
                 update_both(readlinkat(dir, name, Vec::new()).map_err(with_path)?.to_bytes())
@@ -147,7 +147,7 @@ impl Walk<'_> {
                 update_both(&stat.st_size.to_le_bytes());
                 let bytes = if is_first_name { stat.st_size as u64 } else { 0 };
                 self.report.bytes = self.report.bytes + Bytes(bytes);
-                self.contents(open(OFlags::empty())?, &mut whole)?;
+                self.hash_contents(open(OFlags::empty())?, &mut whole)?;
             }
             _ => update_both(&stat.st_rdev.to_le_bytes()),
         }
@@ -155,7 +155,7 @@ impl Walk<'_> {
     }
 
     /// Adds the link count of a file, and its group if it has several links; returns true for its first name.
-    fn link(&mut self, stat: &Stat, update: &mut dyn FnMut(&[u8])) -> bool {
+    fn add_links(&mut self, stat: &Stat, update: &mut dyn FnMut(&[u8])) -> bool {
         update(&stat.st_nlink.to_le_bytes());
         if stat.st_nlink < 2 {
             return true;
@@ -166,7 +166,7 @@ impl Walk<'_> {
         group == next
     }
 
-    fn contents(&mut self, file: OwnedFd, hash: &mut Hash) -> io::Result<()> {
+    fn hash_contents(&mut self, file: OwnedFd, hash: &mut Hash) -> io::Result<()> {
         let (mut file, mut buffer) = (File::from(file), vec![0; 256 << 10]);
         loop {
             match file.read(&mut buffer) {
@@ -217,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn other_contents_change_the_whole_hash_and_those_of_their_parts_only() {
+    fn changed_contents_change_the_whole_hash_and_those_of_the_affected_parts_only() {
         let original = hash_changed_tree(|_| {});
         let changed =
             hash_changed_tree(|folder| fs::write(folder.join("d/e/deep"), b"peed").unwrap());

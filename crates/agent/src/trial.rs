@@ -74,7 +74,7 @@ pub fn run(
         ops_before: 0,
         device: None,
         acks: None,
-        done: Vec::new(),
+        work_done: Vec::new(),
         sampler,
         series: Vec::new(),
         slots: None,
@@ -149,7 +149,7 @@ struct Trial<'a> {
     /// The log of the times at which ops returned, if there is one.
     acks: Option<AckLog>,
     /// For each phase so far, the amount of work that each rank has done.
-    done: Vec<Vec<u64>>,
+    work_done: Vec<Vec<u64>>,
     sampler: Option<Sampler>,
     series: Vec<PhaseSeries>,
     /// The open files that all threads share, if they are shared in this workload.
@@ -187,8 +187,8 @@ impl Trial<'_> {
             self.device = Some((text, file));
         }
         if self.makes_calls() && device.is_none() {
-            let room = FreeSpace::of(self.target.root()).map_err(failed("statfs"))?;
-            room.holds(&workload.needs())?;
+            let free_space = FreeSpace::read(self.target.root()).map_err(failed("statfs"))?;
+            free_space.check_fits(&workload.needs())?;
         }
         self.prefill(workload.as_ref())?;
         if self.acks.is_some() {
@@ -258,14 +258,15 @@ impl Trial<'_> {
         Ok(())
     }
 
-    /// Counts the aged files, after all measurements.
-    fn count_aged(&mut self) -> Result<(), String> {
+    /// Compares the aged files with their census, after all measurements.
+    fn verify_aged_files(&mut self) -> Result<(), String> {
         if self.job.plan.age().is_none() {
             return Ok(());
         }
         let mailbox = self.mailbox;
         let mut on_progress = || mailbox.set(Word::Now, clock::now().0);
-        self.untimed(|target| age::count(target.root(), &mut on_progress)).map_err(failed("verify"))
+        self.run_untimed(|target| age::verify_census(target.root(), &mut on_progress))
+            .map_err(failed("verify"))
     }
 
     fn stage(&self, stage: Stage) {
@@ -314,7 +315,7 @@ impl Trial<'_> {
         machine::describe(&mut self.conditions, &plan.sysctls).map_err(failed("prepare"))?;
         if let Some(lab) = plan.lab() {
             machine::check_clock(&lab.cpu).map_err(failed("prepare"))?;
-            self.conditions.notes.extend(machine::not_scaled(&lab.cpu));
+            self.conditions.notes.extend(machine::describe_unscaled_timer(&lab.cpu));
         }
         if let Some(counting) = self.processor() {
             processor::start(counting).map_err(failed("prepare"))?;
@@ -329,7 +330,7 @@ impl Trial<'_> {
         self.measured.setup = self.target.setup();
         if self.job.plan.age().is_some() && self.job.task.is_complete_trial() {
             self.age()?;
-            self.untimed(|target| target.gap(GapKind::Remount)).map_err(failed("remount"))?;
+            self.run_untimed(|target| target.gap(GapKind::Remount)).map_err(failed("remount"))?;
         }
         let plan = &self.job.plan;
         if let Some((wanted, ram)) = plan.lab().and_then(|lab| Some((lab.cacheable?, lab.ram))) {
@@ -402,7 +403,7 @@ impl Trial<'_> {
             }
             let (verified, elapsed_ns) = elapsed(|| {
                 self.verify(workload, index - 1)?;
-                self.untimed(|target| target.gap(spec.gap)).map_err(failed("after verifying"))
+                self.run_untimed(|target| target.gap(spec.gap)).map_err(failed("after verifying"))
             });
             let done = verified?.to_string();
             self.measured.gaps.push(Gap { before, wanted: "verify".into(), done, elapsed_ns });
@@ -421,7 +422,10 @@ impl Trial<'_> {
         ));
     }
 
-    fn untimed<T>(&mut self, work: impl FnOnce(&mut dyn Target) -> io::Result<T>) -> io::Result<T> {
+    fn run_untimed<T>(
+        &mut self,
+        work: impl FnOnce(&mut dyn Target) -> io::Result<T>,
+    ) -> io::Result<T> {
         self.target.set_timed(false);
         let result = work(self.target);
         self.target.set_timed(true);

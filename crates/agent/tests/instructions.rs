@@ -168,8 +168,8 @@ fn take_turns() -> Result<String, Box<dyn Error>> {
     let mut report = String::new();
     // The first round warms up, so that the later ones find pages and directory entries in the caches.
     for round in 0..=ROUNDS {
-        bare()?;
-        let bare = bare()?;
+        run_bare_loop()?;
+        let bare = run_bare_loop()?;
         calls::engine(Path::new("/mnt"), FILES)?;
         let costs = calls::engine(Path::new("/mnt"), FILES)?;
         let words =
@@ -183,7 +183,7 @@ fn take_turns() -> Result<String, Box<dyn Error>> {
 }
 
 /// Runs the bare loop and returns the times that it prints.
-fn bare() -> Result<String, Box<dyn Error>> {
+fn run_bare_loop() -> Result<String, Box<dyn Error>> {
     fs::create_dir("/mnt/d")?;
     let output = Command::new(BARE_PROGRAM).args([&FILES.to_string(), "/mnt/d"]).output()?;
     fs::remove_dir("/mnt/d")?;
@@ -204,7 +204,7 @@ fn mailbox_words() -> &'static [AtomicU64] {
         libc::mmap(std::ptr::null_mut(), mailbox::SIZE, protection, libc::MAP_SHARED, fd, 0)
     };
     assert_ne!(start, libc::MAP_FAILED, "no mailbox");
-    // SAFETY: the mapping is page-aligned, as long as this says, never unmapped, and any bits are a
+    // SAFETY: the mapping is page-aligned, of this length, never unmapped, and any bits are a
     // valid AtomicU64; the other side also accesses it as 64-bit words only.
     unsafe { std::slice::from_raw_parts(start.cast(), mailbox::SIZE / 8) }
 }

@@ -155,7 +155,7 @@ fn flushes(events: &[Event], windows: &[Range<usize>]) -> Vec<(usize, usize)> {
     answers
         .filter_map(|answer| {
             let event = events.get(answer).filter(|event| event.kind == EventKind::Reply)?;
-            let request = event.of? as usize;
+            let request = event.request? as usize;
             (events[request].kind == EventKind::Flush).then_some((request, answer))
         })
         .collect()

@@ -255,7 +255,9 @@ impl<M: Memory, N: Memory> Builder<M, N> {
     fn reordered_writes(&self, cut: &Cut) -> Vec<(usize, Vec<SectorRange>)> {
         let events = self.log.events();
         let answered = events[..self.at].iter().rev().find_map(|event| match event.kind {
-            EventKind::Reply => event.of.filter(|of| events[*of as usize].kind == EventKind::Flush),
+            EventKind::Reply => {
+                event.request.filter(|request| events[*request as usize].kind == EventKind::Flush)
+            }
             _ => None,
         });
         let before = answered.map_or(0, |flush| flush as usize);

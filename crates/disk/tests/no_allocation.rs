@@ -1,6 +1,6 @@
 //! The disk runs in a server on which write-back depends: once built, it must not allocate.
 
-#![allow(clippy::unwrap_used, reason = "helpers of tests may panic")]
+#![allow(clippy::unwrap_used, reason = "test helpers may panic")]
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;

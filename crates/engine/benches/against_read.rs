@@ -47,16 +47,16 @@ fn main() {
         let pairs = ratio::interleave(
             rounds,
             || {
-                let begin = Instant::now();
+                let start = Instant::now();
                 assert_eq!(read_all(root.as_raw_fd(), c"d", &mut buffer), (FILES, bytes));
-                begin.elapsed().as_secs_f64()
+                start.elapsed().as_secs_f64()
             },
             || {
-                let begin = Instant::now();
+                let start = Instant::now();
                 let (root, tree) = (root.as_fd(), tree.as_ref());
                 let report =
                     verify(root, tree, &contents, VerifyMode::Full, 1, &mut |_| {}).unwrap();
-                let time = begin.elapsed().as_secs_f64();
+                let time = start.elapsed().as_secs_f64();
                 assert_eq!((report.problems, report.bytes.0), (0, bytes));
                 time
             },

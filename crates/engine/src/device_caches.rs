@@ -43,7 +43,7 @@ impl DeviceCaches {
     }
 
     /// Counts flushes before a call of syncfs(2).
-    pub fn before_sync(&mut self) {
+    pub fn count_flushes_before_sync(&mut self) {
         self.flushes_before = self.flushes();
     }
 
@@ -116,18 +116,18 @@ fn folder_of(number: u64) -> Option<PathBuf> {
 }
 
 /// Returns the devices of a file system whose device number is not that of a block device: btrfs or bcachefs has one
-/// or all of them as its source, and `systems` has those of each mounted btrfs. The source of any other file system is
-/// not certain to be a device.
+/// or all of them as its source, and the folder `file_systems` has those of each mounted btrfs. The source of any
+/// other file system is not certain to be a device.
 fn devices_of(mount: &MountLine, file_systems: &Path) -> Vec<PathBuf> {
     if !["btrfs", "bcachefs"].contains(&mount.kind.as_str()) {
         return Vec::new();
     }
-    let of_path = |path: &str| {
+    let device_of_path = |path: &str| {
         let device =
             fs::metadata(path).ok().filter(|metadata| metadata.file_type().is_block_device())?;
         folder_of(device.rdev())
     };
-    let sources: Vec<PathBuf> = mount.source.split(':').filter_map(of_path).collect();
+    let sources: Vec<PathBuf> = mount.source.split(':').filter_map(device_of_path).collect();
     let contains_source = |devices: &PathBuf| {
         let name = |folder: &PathBuf| Some(folder.canonicalize().ok()?.file_name()?.to_owned());
         sources.iter().filter_map(name).any(|name| devices.join(name).exists())
@@ -163,7 +163,7 @@ mod tests {
         let (back, through) = (device("write back", 7), device("write through", 0));
         let devices = vec![back.path().to_path_buf(), through.path().to_path_buf()];
         let mut caches = DeviceCaches { devices, ..DeviceCaches::default() };
-        caches.before_sync();
+        caches.count_flushes_before_sync();
         let reason = caches.uncertainty().unwrap();
         let name = back.path().file_name().unwrap().to_string_lossy().into_owned();
         assert!(reason.contains("no flush") && reason.contains(&name), "{reason}");

@@ -56,6 +56,7 @@ pub struct Meter<'a> {
     ranks: (u32, u32),
     clock: OpClock,
     started: Nanos,
+    /// The last reading of the clock.
     last: Nanos,
     /// End of the current interval.
     interval_end: Nanos,
@@ -141,7 +142,7 @@ impl<'a> Meter<'a> {
     #[inline(always)]
     pub(crate) fn count(&mut self, kind: OpKind, latency: Nanos) -> bool {
         self.recorder.record(kind, latency);
-        self.rank_progress.returned() || self.progress.on_alarm(self.rank, self.tick)
+        self.rank_progress.count_op() || self.progress.on_alarm(self.rank, self.tick)
     }
 
     /// Counts a call of `rank` that was submitted at `since` and returned at `now`; otherwise like
@@ -158,7 +159,7 @@ impl<'a> Meter<'a> {
         }
         self.recorder.record(kind, now.since(since));
         self.switch_rank(rank);
-        self.rank_progress.returned() || self.progress.on_alarm(rank, self.tick)
+        self.rank_progress.count_op() || self.progress.on_alarm(rank, self.tick)
     }
 
     /// Switches to `rank`, to which the following calls belong.
@@ -180,7 +181,7 @@ impl<'a> Meter<'a> {
 
     /// Returns true if all ranks must stop.
     pub fn must_stop(&self) -> bool {
-        self.progress.stopped()
+        self.progress.is_stopped()
     }
 
     /// Counts the removal of a tree.
@@ -331,7 +332,7 @@ impl<'a> Meter<'a> {
     /// Returns the failure of an op.
     #[cold]
     pub(crate) fn failure(&self, op: &Op, path: String, cause: impl Into<Cause>) -> Failure {
-        Failure { op: name_of(op), path, cause: cause.into(), completed_ops: self.done() }
+        Failure { op: kind_of(op), path, cause: cause.into(), completed_ops: self.done() }
     }
 }
 
@@ -346,6 +347,6 @@ fn spin() {
 }
 
 /// Returns the kind of an op for a message; for an expanded op, that of its first call.
-fn name_of(op: &Op) -> OpKind {
+fn kind_of(op: &Op) -> OpKind {
     op.call.kind().unwrap_or(OpKind::Open)
 }

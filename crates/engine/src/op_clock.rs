@@ -59,10 +59,10 @@ impl OpClock {
     pub fn start() -> OpClock {
         static FACTOR: OnceLock<u64> = OnceLock::new();
         let factor = *FACTOR.get_or_init(|| if kernel_uses_tsc() { calibrate() } else { 0 });
-        OpClock::with(factor, ClockPair::read())
+        OpClock::with_factor(factor, ClockPair::read())
     }
 
-    fn with(factor: u64, base: ClockPair) -> OpClock {
+    fn with_factor(factor: u64, base: ClockPair) -> OpClock {
         OpClock { factor, window: if factor == 0 { 0 } else { WINDOW }, base }
     }
 
@@ -86,7 +86,7 @@ impl OpClock {
         let current = ClockPair::read();
         let measured = factor(self.base, current);
         let is_within_tolerance = measured.abs_diff(self.factor) <= self.factor / TOLERANCE;
-        *self = OpClock::with(if is_within_tolerance { measured } else { 0 }, current);
+        *self = OpClock::with_factor(if is_within_tolerance { measured } else { 0 }, current);
         current.time
     }
 }
@@ -193,9 +193,9 @@ mod tests {
 
     #[test]
     fn a_counter_that_jumps_or_runs_at_a_different_rate_is_not_read_again() {
-        let set = ClockPair { ticks: ticks().wrapping_sub(WINDOW + 1), time: Nanos(0) };
+        let base = ClockPair { ticks: ticks().wrapping_sub(WINDOW + 1), time: Nanos(0) };
         for factor in [1, 1 << FRACTION, MAX_FACTOR] {
-            let mut op_clock = OpClock::with(factor, set);
+            let mut op_clock = OpClock::with_factor(factor, base);
             let before = clock::now();
             assert!(op_clock.now() >= before, "the kernel's time");
             assert_eq!(op_clock.factor, 0);
@@ -205,7 +205,11 @@ mod tests {
     #[test]
     fn a_factor_is_nanoseconds_per_tick_and_zero_if_implausible() {
         let pair = |ticks, time| ClockPair { ticks, time: Nanos(time) };
-        assert_eq!(factor(pair(u64::MAX, 5), pair(1999, 1005)), 1 << 31, "2 GHz, over the edge");
+        assert_eq!(
+            factor(pair(u64::MAX, 5), pair(1999, 1005)),
+            1 << 31,
+            "2 GHz, after the counter has wrapped"
+        );
         assert_eq!(factor(pair(0, 0), pair(0, u64::MAX)), 0);
         assert_eq!(factor(pair(7, 9), pair(7, 9)), 0);
         assert!(WINDOW.checked_mul(MAX_FACTOR).is_some(), "a window fits");

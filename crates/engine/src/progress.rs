@@ -84,7 +84,7 @@ struct Waiting {
 impl RankProgress {
     /// Counts one op; returns false if the alarm is reached.
     #[inline(always)]
-    pub(crate) fn returned(&self) -> bool {
+    pub(crate) fn count_op(&self) -> bool {
         // No other thread writes this count, so no locked instruction is needed.
         let done = self.done.load(Ordering::Relaxed) + 1;
         self.done.store(done, Ordering::Release);
@@ -155,7 +155,7 @@ impl PhaseProgress {
     }
 
     /// Returns true if `point.ops` ops of rank `point.thread` have returned.
-    pub fn reached(&self, point: ProgressPoint) -> bool {
+    pub fn has_reached(&self, point: ProgressPoint) -> bool {
         let progress = self.ranks.get(point.thread as usize);
         progress.is_some_and(|progress| progress.done() >= point.ops)
     }
@@ -167,7 +167,7 @@ impl PhaseProgress {
     }
 
     /// Returns true if all ranks must stop.
-    pub fn stopped(&self) -> bool {
+    pub fn is_stopped(&self) -> bool {
         self.stopped.load(Ordering::Relaxed)
     }
 
@@ -187,7 +187,7 @@ impl PhaseProgress {
             tick(self.reported.fetch_add(TICK, Ordering::Relaxed) + TICK);
         }
         let waiting = self.lock();
-        if self.stopped() {
+        if self.is_stopped() {
             return false;
         }
         let ahead = waiting.points.iter().filter(|point| point.thread == rank && point.ops > done);
@@ -242,7 +242,7 @@ impl PhaseProgress {
 
     /// Waits as one of the phase's threads (`threads` is 1), or as a different thread (0).
     fn wait_locally(&self, points: &[ProgressPoint], threads: u32) -> Result<(), Halt> {
-        if points.iter().any(|point| self.reached(*point)) {
+        if points.iter().any(|point| self.has_reached(*point)) {
             return Ok(());
         }
         let mut waiting = self.lock();
@@ -250,15 +250,15 @@ impl PhaseProgress {
         waiting.points.extend_from_slice(points);
         let mut timed_out = false;
         let outcome = loop {
-            if self.stopped() {
+            if self.is_stopped() {
                 break Err(Halt::Stopped);
             }
             self.set_alarms(points);
-            if points.iter().any(|point| self.reached(*point)) {
+            if points.iter().any(|point| self.has_reached(*point)) {
                 self.missed_alarms.fetch_add(u64::from(timed_out), Ordering::Relaxed);
                 break Ok(());
             }
-            if let Some(point) = self.unreachable(points, &waiting, threads > 0) {
+            if let Some(point) = self.find_unreachable(points, &waiting, threads > 0) {
                 break Err(Halt::Unreachable(point));
             }
             let woken = self.changed.wait_timeout(waiting, RECHECK_INTERVAL);
@@ -286,7 +286,7 @@ impl PhaseProgress {
 
     /// Returns a point that can no longer be reached, if any: its rank has ended before it, or
     /// all threads wait, including the caller.
-    fn unreachable(
+    fn find_unreachable(
         &self,
         points: &[ProgressPoint],
         waiting: &Waiting,
@@ -301,7 +301,7 @@ impl PhaseProgress {
         let is_deadlock = || {
             is_thread
                 && waiting.running == 0
-                && !waiting.points.iter().any(|point| self.reached(*point))
+                && !waiting.points.iter().any(|point| self.has_reached(*point))
         };
         points.iter().find(past_end).or_else(|| points.first().filter(|_| is_deadlock())).copied()
     }
@@ -350,7 +350,7 @@ mod tests {
     use super::*;
 
     fn step(progress: &PhaseProgress, rank: u32) -> bool {
-        progress.rank(rank).returned() || progress.on_alarm(rank, &mut |_| {})
+        progress.rank(rank).count_op() || progress.on_alarm(rank, &mut |_| {})
     }
 
     #[test]
@@ -368,7 +368,8 @@ mod tests {
             assert!(waiter.join().unwrap() >= 300);
         });
         assert!(
-            progress.reached(point) && !progress.reached(ProgressPoint { thread: 0, ops: 301 })
+            progress.has_reached(point)
+                && !progress.has_reached(ProgressPoint { thread: 0, ops: 301 })
         );
     }
 
@@ -442,7 +443,7 @@ mod tests {
         let mut reported = Vec::new();
         for rank in [0, 1] {
             for _ in 0..300 {
-                let _ = progress.rank(rank).returned()
+                let _ = progress.rank(rank).count_op()
                     || progress.on_alarm(rank, &mut |done| reported.push(done));
             }
             progress.end(rank, &mut |done| reported.push(done));

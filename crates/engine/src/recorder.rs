@@ -62,15 +62,15 @@ impl Recorder {
 
     /// Returns the number of ops of each kind.
     pub fn counts(&self) -> BTreeMap<OpKind, u64> {
-        self.used().map(|(kind, histogram)| (kind, histogram.count())).collect()
+        self.used_histograms().map(|(kind, histogram)| (kind, histogram.count())).collect()
     }
 
     /// Returns counts and latencies by kind; kinds without ops are omitted.
     pub fn ops(&self) -> BTreeMap<OpKind, OpStats> {
-        self.used().map(|(kind, histogram)| (kind, stats(histogram))).collect()
+        self.used_histograms().map(|(kind, histogram)| (kind, stats(histogram))).collect()
     }
 
-    fn used(&self) -> impl Iterator<Item = (OpKind, &Histogram)> {
+    fn used_histograms(&self) -> impl Iterator<Item = (OpKind, &Histogram)> {
         let histograms = OpKind::ALL.iter().copied().zip(&self.histograms);
         histograms.filter(|(_, histogram)| !histogram.is_empty())
     }

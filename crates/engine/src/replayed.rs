@@ -39,19 +39,19 @@ fn is_tolerated(kind: OpKind, expected: u16, found: u16) -> bool {
             || attribute && no_attribute(expected) && (found == 0 || no_attribute(found)))
 }
 
-/// Describes the differences of a phase on a mounted file system, and the reason why they fail the trial, if any. On
-/// the recording's file system, every difference fails the trial; on a different one, only those that are not
-/// tolerated.
+/// Describes the differences of a phase on a file system of the type `mount_type`, and the reason why they fail the
+/// trial, if any. On the recording's file system, every difference fails the trial; on a different one, only those
+/// that are not tolerated.
 pub fn judge(
     differences: &Differences,
     recording: &Recording,
-    mounted: &str,
+    mount_type: &str,
 ) -> (Vec<String>, Option<String>) {
-    let same = recording.file_system == mounted;
+    let is_same_type = recording.file_system == mount_type;
     let (mut notes, mut fatal, mut first) = (Vec::new(), 0, None);
     for (kind, expected, found, difference) in differences.rows() {
         let examples: Vec<String> = difference.examples.iter().map(show_example).collect();
-        let tolerated = !same && is_tolerated(kind, expected, found);
+        let tolerated = !is_same_type && is_tolerated(kind, expected, found);
         let text = format!(
             "{} {kind} calls returned {} where the recording has {}: {}{}",
             difference.count,
@@ -70,10 +70,10 @@ pub fn judge(
         }
         notes.push(text);
     }
-    let more = notes.len().saturating_sub(MAX_NOTES);
+    let omitted = notes.len().saturating_sub(MAX_NOTES);
     notes.truncate(MAX_NOTES);
-    if more > 0 {
-        notes.push(format!("and {more} further kinds of difference"));
+    if omitted > 0 {
+        notes.push(format!("and {omitted} further kinds of difference"));
     }
     if differences.count() == 0 {
         notes.push("every replayed call had the recorded result".to_string());
@@ -109,7 +109,7 @@ mod tests {
         Recording { file_system: "ext4".into(), strict: true, ..Recording::default() }
     }
 
-    fn differing(call: Call, result: i64) -> Differences {
+    fn count_differences(call: Call, result: i64) -> Differences {
         let mut differences = Differences::default();
         let op = Op { call, expect: Expect::Success, ..Op::default() };
         differences.add(&op, result, 1);
@@ -124,7 +124,7 @@ mod tests {
             length: 0,
             advice: fsdyno_workload::Advice::Normal,
         };
-        let differences = differing(Call::Rare(call), -i64::from(libc::EOPNOTSUPP));
+        let differences = count_differences(Call::Rare(call), -i64::from(libc::EOPNOTSUPP));
         let (notes, failed) = judge(&differences, &recording(), "xfs");
         assert!(
             failed.is_none() && notes[0].ends_with("the recording is from another file system"),
@@ -140,7 +140,7 @@ mod tests {
 
     #[test]
     fn a_missing_name_fails_on_every_file_system_unless_the_order_is_free() {
-        let differences = differing(Call::Unlink { dir: DirSlot::ROOT }, -2);
+        let differences = count_differences(Call::Unlink { dir: DirSlot::ROOT }, -2);
         let (_, failed) = judge(&differences, &recording(), "xfs");
         assert!(failed.unwrap().contains("returned No such file or directory (ENOENT)"));
         let free = Recording { strict: false, ..recording() };

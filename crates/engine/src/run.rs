@@ -71,7 +71,7 @@ pub fn run_rank<I: Issuer + ?Sized>(
 ) -> Result<Outcome, Failure> {
     let mut op = Op::default();
     let mut meter = Meter::start(progress, rank, 1, recorder, tick);
-    let with_think_time = issuer.thinks();
+    let with_think_time = issuer.spends_think_time();
     while source.next(&mut op) {
         if op.think.0 | op.compute.0 | op.due.0 | op.after.ops != 0
             && let Err(halt) = meter.pause(&op, with_think_time)

@@ -2,7 +2,7 @@
 //!
 //! The removal makes only the calls that the work needs: openat, getdents64, unlinkat of each name,
 //! close, unlinkat(AT_REMOVEDIR) for every directory. GNU rm 9.1 opens each directory twice (once
-//! to see whether it is empty, for its question to the user) and makes a few more fstat calls; these
+//! to see whether it is empty, for its prompt) and makes a few more fstat calls; these
 //! are omitted. Names are sorted between two calls, and this time counts towards the latency of the second.
 
 use std::ffi::{CStr, CString, c_int};
@@ -206,7 +206,7 @@ impl Walk<'_, '_> {
 
     /// Counts a returned call; fails if another thread has failed.
     #[inline]
-    fn returned(&mut self, op: OpKind, name: Option<&CStr>) -> Result<(), Failure> {
+    fn count_return(&mut self, op: OpKind, name: Option<&CStr>) -> Result<(), Failure> {
         match self.meter.count_return(op) {
             true => Ok(()),
             false => self.fail(op, name, Cause::Stopped),
@@ -215,14 +215,14 @@ impl Walk<'_, '_> {
 
     fn open(&mut self, parent: RawFd, name: &CStr) -> Result<Directory, Failure> {
         match Directory::open(parent, name, 0) {
-            Ok(directory) => self.returned(OpKind::Open, None).map(|()| directory),
+            Ok(directory) => self.count_return(OpKind::Open, None).map(|()| directory),
             Err(errno) => self.fail(OpKind::Open, None, errno),
         }
     }
 
     fn fill(&mut self, directory: &mut Directory) -> Result<bool, Failure> {
         match directory.fill() {
-            Ok(more) => self.returned(OpKind::Readdir, None).map(|()| more),
+            Ok(more) => self.count_return(OpKind::Readdir, None).map(|()| more),
             Err(errno) => self.fail(OpKind::Readdir, None, errno),
         }
     }
@@ -236,7 +236,7 @@ impl Walk<'_, '_> {
         }
         // SAFETY: the descriptor is new and owned by no one else.
         let file = unsafe { OwnedFd::from_raw_fd(fd) };
-        self.returned(OpKind::Open, Some(name))?;
+        self.count_return(OpKind::Open, Some(name))?;
         loop {
             // SAFETY: the buffer is valid for writes of its whole length.
             let count =
@@ -245,18 +245,18 @@ impl Walk<'_, '_> {
                 return self.fail(OpKind::Read, Some(name), Errno::last());
             }
             self.meter.add_bytes(OpKind::Read, count as i64);
-            self.returned(OpKind::Read, Some(name))?;
+            self.count_return(OpKind::Read, Some(name))?;
             if count == 0 {
                 break;
             }
         }
         drop(file);
-        self.returned(OpKind::Close, Some(name))
+        self.count_return(OpKind::Close, Some(name))
     }
 
     fn close(&mut self, directory: Directory) -> Result<(), Failure> {
         drop(directory);
-        self.returned(OpKind::Close, None)
+        self.count_return(OpKind::Close, None)
     }
 
     /// Removes the directory at `self.path`.
@@ -266,14 +266,14 @@ impl Walk<'_, '_> {
             // SAFETY: the name ends in NUL and lives as long as the call.
             let result = unsafe { libc::unlinkat(parent, name.as_ptr(), libc::AT_REMOVEDIR) };
             if result == 0 {
-                return self.returned(OpKind::Rmdir, None);
+                return self.count_return(OpKind::Rmdir, None);
             }
             let errno = Errno::last();
             // A file system may skip names while others are removed; then another pass is needed.
             if errno != Errno(libc::ENOTEMPTY) || removed == 0 {
                 return self.fail(OpKind::Rmdir, None, errno);
             }
-            self.returned(OpKind::Rmdir, None)?;
+            self.count_return(OpKind::Rmdir, None)?;
         }
     }
 
@@ -329,7 +329,7 @@ impl Walk<'_, '_> {
             return self.fail(OpKind::Unlink, Some(name), Errno::last());
         }
         injected_delay::after_unlink();
-        self.returned(OpKind::Unlink, Some(name))?;
+        self.count_return(OpKind::Unlink, Some(name))?;
         if self.syncs_directories { self.sync(dir) } else { Ok(()) }
     }
 
@@ -339,7 +339,7 @@ impl Walk<'_, '_> {
         if unsafe { libc::fsync(dir) } != 0 {
             return self.fail(OpKind::Fsync, None, Errno::last());
         }
-        self.returned(OpKind::Fsync, None)
+        self.count_return(OpKind::Fsync, None)
     }
 
     /// Calls stat for a kind that the directory does not report, as rm does.
@@ -352,7 +352,7 @@ impl Walk<'_, '_> {
         if result != 0 {
             return self.fail(OpKind::Stat, Some(name), Errno::last());
         }
-        self.returned(OpKind::Stat, Some(name))?;
+        self.count_return(OpKind::Stat, Some(name))?;
         // SAFETY: zeroed before, and filled by the call; every pattern of bits is a stat.
         let mode = unsafe { status.assume_init() }.st_mode;
         Ok(mode & libc::S_IFMT == libc::S_IFDIR)

@@ -63,7 +63,7 @@ pub struct ProcessShare<'a> {
     pub share: Share,
     /// The progress of this process's ranks, created by [`PhaseProgress::with_remote_ranks`].
     pub progress: &'a PhaseProgress,
-    /// The wall of each share of this process, if the phase ends at a stonewall.
+    /// The item limit of each share of this process, if the phase ends at a stonewall.
     pub stonewalls: Option<&'a dyn Fn(u32) -> Box<dyn ItemLimit>>,
 }
 
@@ -145,7 +145,7 @@ impl PhaseRun<'_> {
 }
 
 /// Opens a directory once more.
-fn reopened(directory: &OwnedFd) -> io::Result<OwnedFd> {
+fn reopen(directory: &OwnedFd) -> io::Result<OwnedFd> {
     let flags = libc::O_RDONLY | libc::O_DIRECTORY | libc::O_CLOEXEC;
     // SAFETY: the name is a literal that ends in NUL.
     let fd = unsafe { libc::openat(directory.as_raw_fd(), c".".as_ptr(), flags) };
@@ -178,7 +178,7 @@ impl AnyIssuer {
                 if let Some(slots) = phase_run.slots {
                     // An open file of its own: paths begin there, and threads on several processors would otherwise
                     // count its references up and down on one cache line, which processes do not.
-                    let root = reopened(&root).map_err(start_error)?;
+                    let root = reopen(&root).map_err(start_error)?;
                     let contents = Arc::clone(phase_run.contents);
                     let shared = SharedIssuer::new(root, contents, Arc::clone(slots));
                     return Ok(AnyIssuer::Shared(Box::new(shared)));

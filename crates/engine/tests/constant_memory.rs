@@ -2,7 +2,7 @@
 //!
 //! Each workload runs in its own child, whose peak memory the kernel reports at the end: all
 //! its ops are generated and counted, and each created path is looked up as by the verifier.
-//! With a million files always, with a hundred million if FSDYNO_TEST=full.
+//! The workloads have a million files and, if FSDYNO_TEST=full, also a hundred million.
 
 #![allow(clippy::unwrap_used, reason = "tests may unwrap")]
 

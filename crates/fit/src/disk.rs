@@ -26,7 +26,7 @@ pub fn disk(path: &Path, seconds: u64, rpm: Option<u32>) -> Result<Option<String
     let stop = stop::flag()?;
     let drive = Probed::open(path, Arc::clone(&stop))?;
     check_direct_io(&drive)?;
-    let non_rotating = drive.fact("queue/rotational").as_deref() == Some("0");
+    let non_rotating = drive.attribute("queue/rotational").as_deref() == Some("0");
     if let Some(rpm) = rpm.filter(|_| non_rotating) {
         return Err(Failure::invalid_use(format!(
             "--rpm {rpm}: '{}' does not rotate (/sys/block/{}/queue/rotational is 0); remove --rpm",
@@ -58,10 +58,10 @@ pub fn disk(path: &Path, seconds: u64, rpm: Option<u32>) -> Result<Option<String
 /// Refuses a loop device without direct I/O: even for O_DIRECT reads of the device, it reads its file through the page
 /// cache.
 fn check_direct_io(drive: &Probed) -> Result<(), Failure> {
-    let Some(file) = drive.fact("loop/backing_file").filter(|_| !drive.is_file()) else {
+    let Some(file) = drive.attribute("loop/backing_file").filter(|_| !drive.is_file()) else {
         return Ok(());
     };
-    if drive.fact("loop/dio").as_deref() == Some("1") {
+    if drive.attribute("loop/dio").as_deref() == Some("1") {
         return Ok(());
     }
     Err(Failure::invalid_use(format!(
@@ -145,7 +145,7 @@ impl Drive for Device {
 
 /// Returns the kernel's facts about the drive. The serial number is omitted for privacy.
 fn facts(drive: &Probed, rpm: Option<u32>) -> Facts {
-    let model = drive.fact("device/model").or_else(|| drive.name());
+    let model = drive.attribute("device/model").or_else(|| drive.name());
     let model = model.unwrap_or_else(|| "a drive without a name".into());
     let rpm = rpm.map(|rpm| (rpm, "given with --rpm".to_string()));
     let reported =
@@ -157,7 +157,7 @@ fn facts(drive: &Probed, rpm: Option<u32>) -> Facts {
         about: format!("{model}, {}, fitted to its reads on {day}", drive.size()),
         queue: queue(drive),
         rpm: rpm.or_else(reported),
-        ata: drive.fact("device/vendor").as_deref() == Some("ATA"),
+        ata: drive.attribute("device/vendor").as_deref() == Some("ATA"),
         nvme: is_nvme(drive),
         probed: format!("[RUN] on {day}, on a {model} of {} bytes{through_file}", drive.size().0),
     }
@@ -170,14 +170,14 @@ fn is_nvme(drive: &Probed) -> bool {
 
 /// Returns the queue's settings in effect; settings missing from sysfs have Linux's defaults for a rotating disk.
 fn queue(drive: &Probed) -> Queue {
-    let text = |name: &str| drive.fact(&format!("queue/{name}"));
+    let text = |name: &str| drive.attribute(&format!("queue/{name}"));
     let number =
         |name: &str, default: u64| text(name).and_then(|text| text.parse().ok()).unwrap_or(default);
     let number_u32 =
         |name: &str, default: u32| u32::try_from(number(name, default.into())).unwrap_or(default);
     // NVMe has no device queue depth; without a scheduler, its tags are the requests.
     let tags = if is_nvme(drive) { "queue/nr_requests" } else { "device/queue_depth" };
-    let depth = drive.fact(tags).and_then(|text| text.parse().ok());
+    let depth = drive.attribute(tags).and_then(|text| text.parse().ok());
     let is_write_back = text("write_cache").is_none_or(|cache| cache == "write back");
     Queue {
         rotational: true,

@@ -33,7 +33,8 @@ use ranks::RanksArgs;
 pub use values::RANKS;
 use values::parse_width;
 pub use values::{
-    ComparisonArgs, Listable, NamedFormat, Percent, Showable, TRIAL_FORMATS, folder, format, named,
+    ComparisonArgs, Listable, NamedFormat, Percent, Showable, TRIAL_FORMATS, folder, format,
+    name_parser,
 };
 
 /// A dynamometer for file systems: shows which one is fastest for a workload, why, and at what cost.

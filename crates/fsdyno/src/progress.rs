@@ -20,7 +20,7 @@ use crate::output::{Verbosity, detail, is_shown, say, write_stderr};
 /// Displays the progress of a run.
 pub struct Display {
     trials: usize,
-    ended: AtomicUsize,
+    trials_ended: AtomicUsize,
     stopping: Once,
     time_left: Mutex<TimeLeft>,
     /// Names of the cells, by index.
@@ -46,7 +46,7 @@ struct Worker {
 }
 
 impl Display {
-    /// Creates the display of a run of these trials, whose cells are indices into `plans`; `jobs` of them run at the
+    /// Creates the display of a run of these trials, whose cells are indices into `plans`; `jobs` trials run at the
     /// same time.
     pub fn new(plans: &[&Plan], planned: &[Planned], jobs: usize) -> Display {
         let trials = planned.len();
@@ -62,7 +62,7 @@ impl Display {
         });
         Display {
             trials,
-            ended: AtomicUsize::new(0),
+            trials_ended: AtomicUsize::new(0),
             stopping: Once::new(),
             time_left: Mutex::new(TimeLeft::new(planned, jobs)),
             names: cell_names(plans),
@@ -84,9 +84,9 @@ impl Display {
 
     /// Returns the message of the total: `trials 3/12, over 5 min left`.
     fn total_message(&self) -> String {
-        let left = self.time_left().of_all(self.start.elapsed());
-        let left = left.map(|left| format!(", {left} left")).unwrap_or_default();
-        format!("trials {}/{}{left}", self.ended.load(Ordering::Relaxed), self.trials)
+        let remaining = self.time_left().of_all(self.start.elapsed());
+        let remaining = remaining.map(|time| format!(", {time} left")).unwrap_or_default();
+        format!("trials {}/{}{remaining}", self.trials_ended.load(Ordering::Relaxed), self.trials)
     }
 }
 
@@ -116,13 +116,13 @@ impl Observer for Display {
         if let Some(bar) = &worker.bar {
             bar.set_length(progress.ops_total.max(1));
             bar.set_position(progress.ops_done);
-            let left = self.time_left().of_trial(index, progress.ops_total);
-            bar.set_message(describe_stage(progress, left));
+            let remaining = self.time_left().of_trial(index, progress.ops_total);
+            bar.set_message(describe_stage(progress, remaining));
         }
     }
 
     fn ended(&self, index: usize, trial: &Trial) {
-        let ended = self.ended.fetch_add(1, Ordering::Relaxed) + 1;
+        let ended = self.trials_ended.fetch_add(1, Ordering::Relaxed) + 1;
         let took = (trial.outcome == Outcome::Ok).then(|| speed::took(trial));
         self.time_left().ended(index, took);
         let Some(mut worker) = self.worker(index) else { return };
@@ -148,9 +148,9 @@ impl Observer for Display {
                 setup_commands(trial).iter().for_each(|line| detail(line));
             }
         }
-        let left = self.trials.saturating_sub(ended);
+        let remaining = self.trials.saturating_sub(ended);
         let mut round = self.first_round.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(line) = round.ended(worker.cell, trial, self.start.elapsed(), left) {
+        if let Some(line) = round.ended(worker.cell, trial, self.start.elapsed(), remaining) {
             match &self.bars {
                 Some(bars) => drop(bars.multi.println(line)),
                 None => say(&line),
@@ -159,7 +159,7 @@ impl Observer for Display {
     }
 
     fn skipped(&self, slot: &Slot) {
-        self.ended.fetch_add(1, Ordering::Relaxed);
+        self.trials_ended.fetch_add(1, Ordering::Relaxed);
         self.time_left().skipped(slot.cell);
     }
 
@@ -187,9 +187,10 @@ impl Display {
             (_, Some(reason)) => format!("FAILED: {reason}"),
             (_, None) => "FAILED".to_string(),
         };
-        let left = self.time_left().of_all(self.start.elapsed()).filter(|_| self.bars.is_none());
-        let left = left.map(|left| format!(", about {left} left")).unwrap_or_default();
-        format!("[{ended}/{}] {name}: {result}{left}", self.trials)
+        let remaining =
+            self.time_left().of_all(self.start.elapsed()).filter(|_| self.bars.is_none());
+        let remaining = remaining.map(|time| format!(", about {time} left")).unwrap_or_default();
+        format!("[{ended}/{}] {name}: {result}{remaining}", self.trials)
     }
 }
 
@@ -219,13 +220,13 @@ const STOPPING: &str = "fsdyno: stopping, and removing what the running trials m
 /// boots and checks.
 const TOTAL: &str = "{msg:36!} {wide_bar} {percent:>3} %";
 
-fn describe_stage(progress: &Progress, left: Option<Remaining>) -> String {
+fn describe_stage(progress: &Progress, remaining: Option<Remaining>) -> String {
     match progress.stage {
         Stage::Starting => "starting".to_string(),
         Stage::Ready | Stage::Preparing => "preparing".to_string(),
         Stage::Running => {
-            let left = left.map(|left| format!(", {left} left")).unwrap_or_default();
-            format!("phase {}/{}{left}", progress.phase + 1, progress.phases)
+            let remaining = remaining.map(|time| format!(", {time} left")).unwrap_or_default();
+            format!("phase {}/{}{remaining}", progress.phase + 1, progress.phases)
         }
         Stage::Gap => "sync, remount".to_string(),
         Stage::Verifying => "verifying".to_string(),

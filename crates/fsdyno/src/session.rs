@@ -24,8 +24,8 @@ impl experiment::Progress for ProgressDisplay {
     }
 }
 
-/// Returns the session of a command that `stop` ends.
-pub fn of<'a>(stop: &'a Arc<AtomicBool>, command: &'a str) -> Session<'a> {
+/// Creates the session of a command that `stop` ends.
+pub fn create<'a>(stop: &'a Arc<AtomicBool>, command: &'a str) -> Session<'a> {
     Session { build: version::build(), stop, command, progress: &ProgressDisplay }
 }
 

@@ -18,8 +18,8 @@ static CLEANING: Mutex<()> = Mutex::new(());
 /// The options of these runs.
 const WORK: &str = "run dirops";
 
-fn args(device: &str, image: &Path, more: &str) -> String {
-    format!("{WORK} --on {device} --erase {} {more}", image.display())
+fn args(device: &str, image: &Path, extra_args: &str) -> String {
+    format!("{WORK} --on {device} --erase {} {extra_args}", image.display())
 }
 
 #[test]
@@ -65,7 +65,7 @@ fn requests_that_are_invalid_for_a_drive_are_refused_before_it_is_touched() {
     }
     let (folder, mut fixture) = (tempfile::tempdir().unwrap(), LoopDevices::new());
     let (device, image) = fixture.device(64);
-    for (more, part) in [
+    for (extra_args, part) in [
         ("--fs xfs", "too small for xfs"),
         ("--fs ext5", "'ext"),
         ("--fs far=ext4/-J/device={journal}", "needs a second disk"),
@@ -78,10 +78,10 @@ fn requests_that_are_invalid_for_a_drive_are_refused_before_it_is_touched() {
         let args = args(&device, &image, "");
         let mut program = fsdyno(folder.path());
         program.args(args.split_whitespace());
-        program.args(more.split_whitespace().map(|word| word.replace('/', " ")));
+        program.args(extra_args.split_whitespace().map(|word| word.replace('/', " ")));
         let output = program.output().unwrap();
-        assert_eq!(code(&output), 2, "{more}: {}", stderr(&output));
-        assert!(stderr(&output).contains(part), "{more}: {}", stderr(&output));
+        assert_eq!(code(&output), 2, "{extra_args}: {}", stderr(&output));
+        assert!(stderr(&output).contains(part), "{extra_args}: {}", stderr(&output));
     }
     tool("mke2fs", &["-q", "-F", "-t", "ext2", &device]);
     let signed = fixture.hashes();

@@ -17,7 +17,7 @@ use serde_json::Value;
 /// namespace, and in the folder only the results.
 fn run_and_check(folder: &Path, args: &[&str]) -> std::process::Output {
     let mounts = || std::fs::read_to_string("/proc/self/mountinfo").unwrap();
-    let (before, places) = (mounts(), places());
+    let (before, places) = (mounts(), mount_places());
     let child = fsdyno(folder)
         .arg("run")
         .args(args)
@@ -30,7 +30,7 @@ fn run_and_check(folder: &Path, args: &[&str]) -> std::process::Output {
     let output = child.wait_with_output().unwrap();
     assert!(loops::marked().iter().all(|left| left.mark.pid != pid), "a loop is left");
     assert_eq!(mounts(), before);
-    assert_eq!(self::places(), places, "something is left next to the mount point");
+    assert_eq!(mount_places(), places, "something is left next to the mount point");
     let left: Vec<_> =
         std::fs::read_dir(folder).unwrap().flatten().map(|it| it.file_name()).collect();
     assert!(left.iter().all(|name| name == "r" || name == "cache"), "{left:?}");
@@ -38,7 +38,7 @@ fn run_and_check(folder: &Path, args: &[&str]) -> std::process::Output {
 }
 
 /// The entries at and next to the mount point of trials.
-fn places() -> Vec<PathBuf> {
+fn mount_places() -> Vec<PathBuf> {
     let names = |folder: &str| std::fs::read_dir(folder).into_iter().flatten().flatten();
     let siblings = names("/").map(|entry| entry.path());
     let siblings = siblings.filter(|path| path.to_string_lossy().starts_with("/mnt"));
@@ -49,7 +49,7 @@ fn places() -> Vec<PathBuf> {
 }
 
 /// The file systems of the catalog that this host can make and mount.
-fn possible() -> Vec<&'static str> {
+fn supported_kinds() -> Vec<&'static str> {
     let kinds = fsdyno_filesystem::catalog::all().iter();
     let supported = kinds.filter(|kind| {
         prerequisites::has_filesystem(kind)
@@ -65,7 +65,7 @@ fn every_file_system_that_this_host_has_is_made_filled_verified_and_checked_on_a
         return;
     }
     let folder = tempfile::tempdir().unwrap();
-    let kinds = possible();
+    let kinds = supported_kinds();
     let mut args = vec!["dirops", "--set", "files=500", "--on", "loop:512M"];
     kinds.iter().for_each(|kind| args.extend(["--fs", kind]));
     let output = run_and_check(folder.path(), &args);
@@ -136,7 +136,7 @@ fn external_journals_and_memory_as_a_medium() {
     let external = ["ext4 -J device={journal}", "xfs -l logdev={journal}"];
     let mut args =
         vec!["dirops", "--set", "files=300", "--on", "ram:512M", "--journal-size", "64M"];
-    let kinds = possible();
+    let kinds = supported_kinds();
     external
         .iter()
         .filter(|spec| kinds.iter().any(|kind| spec.starts_with(kind)))
@@ -196,7 +196,7 @@ fn a_fuse_process_that_dies_or_hangs_fails_its_trial_with_a_reason() {
         "10",
         "hangs: it has not ended after its unmount",
     )));
-    for (spec, files, args) in cases {
+    for (spec, files, expected) in cases {
         let files = format!("files={files}");
         let output = run_and_check(
             folder.path(),
@@ -204,7 +204,7 @@ fn a_fuse_process_that_dies_or_hangs_fails_its_trial_with_a_reason() {
         );
         assert_eq!(code(&output), 4, "{}", stderr(&output));
         let reason = records(&folder.path().join("r"))[0]["reason"].to_string();
-        assert!(reason.contains(args), "{reason}");
+        assert!(reason.contains(expected), "{reason}");
         std::fs::remove_dir_all(folder.path().join("r")).unwrap();
     }
 }

@@ -8,7 +8,7 @@ use std::io::Read;
 use std::path::Path;
 use std::process::{Child, Stdio};
 
-use common::{code, fsdyno, lines, ours, run, stderr, stdout, wait_until};
+use common::{code, fsdyno, leftover_folders, lines, run, stderr, stdout, wait_until};
 use rustix::process::{Pid, Signal, kill_process};
 
 /// Creates a folder that contains a file of the user's.
@@ -18,7 +18,7 @@ fn user_folder() -> tempfile::TempDir {
     folder
 }
 
-fn only_mine(folder: &Path) -> bool {
+fn has_only_user_file(folder: &Path) -> bool {
     let names: Vec<_> = std::fs::read_dir(folder).unwrap().flatten().collect();
     names.len() == 1 && std::fs::read_to_string(folder.join("mine")).unwrap() == "the user's"
 }
@@ -48,7 +48,7 @@ fn a_thousand_files_are_made_verified_and_removed() {
     assert_eq!(code(&output), 0, "{}", stderr(&output));
     assert!(stdout(&output).contains("create"), "{}", stdout(&output));
     assert!(stderr(&output).contains("report.html"), "{}", stderr(&output));
-    assert!(only_mine(target.path()));
+    assert!(has_only_user_file(target.path()));
     let records = run(out.path(), "report r --format json");
     let trials: serde_json::Value = serde_json::from_slice(&records.stdout).unwrap();
     assert_eq!(trials.as_array().unwrap().len(), 2);
@@ -166,7 +166,7 @@ fn ctrl_c_keeps_finished_trials_removes_the_rest_and_the_run_can_be_resumed() {
         assert!(message.contains("resume with:") && message.contains("--out r"), "{message}");
         assert!(results.join("report.html").exists());
         assert!(stdout(&output).contains("create"));
-        assert!(only_mine(target.path()));
+        assert!(has_only_user_file(target.path()));
         let stored = lines(&results);
         let again = run(out.path(), &args(2));
         assert_eq!(code(&again), 0, "{}", stderr(&again));
@@ -211,21 +211,21 @@ fn leftovers_of_a_killed_run_are_named_and_removed_only_on_request() {
         &format!("run dirops --set files=500000 --on {on} --out r --verify names"),
     );
     let has_begun = || {
-        ours(target.path()).first().is_some_and(|path| {
+        leftover_folders(target.path()).first().is_some_and(|path| {
             std::fs::read_dir(path.join("root")).is_ok_and(|mut entries| entries.next().is_some())
         })
     };
     wait_until("the first file", has_begun);
     signal(&child, Signal::KILL);
     child.wait().unwrap();
-    let leftovers = ours(target.path());
+    let leftovers = leftover_folders(target.path());
     assert_eq!(leftovers.len(), 1);
     // The kernel kills the agent when its parent dies; until the agent is gone, the directory may still grow.
     wait_until("the agent to end", || {
         !stderr(&run(out.path(), &format!("doctor --clean {on}"))).contains("is not removed")
-            && ours(target.path()).is_empty()
+            && leftover_folders(target.path()).is_empty()
     });
-    assert!(only_mine(target.path()));
+    assert!(has_only_user_file(target.path()));
 }
 
 #[test]
@@ -242,7 +242,7 @@ fn a_run_that_finds_leftovers_reports_how_to_remove_them_and_keeps_them() {
     assert!(stderr(&output).contains("fsdyno doctor --clean"), "{}", stderr(&output));
     assert!(leftover.exists());
     assert_eq!(code(&run(out.path(), &format!("doctor --clean {on}"))), 0);
-    assert!(only_mine(target.path()));
+    assert!(has_only_user_file(target.path()));
 }
 
 #[test]
@@ -290,7 +290,7 @@ fn two_trials_run_at_the_same_time_in_their_own_directories() {
     let output = run(out.path(), &args);
     assert_eq!(code(&output), 0, "{}", stderr(&output));
     assert_eq!(lines(&out.path().join("r")), 6);
-    assert!(only_mine(target.path()));
+    assert!(has_only_user_file(target.path()));
 }
 
 #[test]
@@ -313,7 +313,7 @@ fn a_tar_file_given_by_the_user_is_extracted_verified_and_removed_from_any_folde
     };
     let output = run(out.path(), &args("x.tar.gz"));
     assert_eq!(code(&output), 0, "{}", stderr(&output));
-    assert!(only_mine(target.path()));
+    assert!(has_only_user_file(target.path()));
     // The same bytes under another name and without compression are the same workload.
     let again = run(out.path(), &args("else/y"));
     assert!(stderr(&again).contains("1 of 1 trials already stored"), "{}", stderr(&again));

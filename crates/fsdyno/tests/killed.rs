@@ -14,7 +14,9 @@ use std::process::{Child, Command, Stdio};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use common::{PROGRAM, can_mount, can_run_the_lab, code, full, ours, stderr, wait_until};
+use common::{
+    PROGRAM, can_mount, can_run_the_lab, code, full, leftover_folders, stderr, wait_until,
+};
 use fsdyno_media::loops;
 use fsdyno_record::seed::{SplitMix64, stream};
 
@@ -179,7 +181,7 @@ fn a_kill_in_a_directory_leaves_one_marked_folder_that_doctor_removes() {
     for _ in 0..rounds(3, 40) {
         let args = ["--on", target.to_str().unwrap(), "--set", "files=5000"];
         let description = sandbox.kill(&args, 800);
-        assert!(ours(&target).len() <= 1, "{description}");
+        assert!(leftover_folders(&target).len() <= 1, "{description}");
         let _alone = CLEANING.lock().unwrap_or_else(PoisonError::into_inner);
         let output = run_doctor_clean(&target);
         assert_eq!(code(&output), 0, "{description}: {}", stderr(&output));

@@ -10,7 +10,7 @@ mod fixture;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use common::{code, fsdyno, ours, records, run, stderr, wait_until};
+use common::{code, fsdyno, leftover_folders, records, run, stderr, wait_until};
 use fixture::{LoopDevices, has, skip_reason, tool};
 
 /// A directory and the mount point that shows it through a FUSE daemon; unmounted when dropped.
@@ -20,7 +20,7 @@ struct Mounted {
 
 impl Mounted {
     /// Mounts with a command whose last two arguments are the directory and the mount point.
-    fn new(program: &str, more: &[&str]) -> Option<Mounted> {
+    fn new(program: &str, extra_args: &[&str]) -> Option<Mounted> {
         let mounted = Mounted { folder: tempfile::tempdir().unwrap() };
         std::fs::create_dir(mounted.source()).unwrap();
         std::fs::create_dir(mounted.at()).unwrap();
@@ -29,7 +29,7 @@ impl Mounted {
             _ => mounted.source().display().to_string(),
         };
         let mut command = Command::new(program);
-        command.args(more).arg(source).arg(mounted.at()).stdin(Stdio::null());
+        command.args(extra_args).arg(source).arg(mounted.at()).stdin(Stdio::null());
         match command.output() {
             Ok(output) if output.status.success() => Some(mounted),
             Ok(output) => skipped(&stderr(&output)),
@@ -75,7 +75,7 @@ fn sftp_server(folder: &Path) -> Option<String> {
 }
 
 /// Asserts that each workload succeeds and leaves nothing.
-fn runs_on(mounted: &Mounted) {
+fn assert_runs_leave_nothing(mounted: &Mounted) {
     let args = format!(
         "run dirops postmark --set dirops.files=30 --set postmark.number=30 --set postmark.transactions=50 --on {} --out {}",
         mounted.at().display(),
@@ -89,13 +89,13 @@ fn runs_on(mounted: &Mounted) {
 #[test]
 fn a_run_on_a_pass_through_that_keeps_open_files_leaves_nothing() {
     let Some(mounted) = Mounted::new("bindfs", &[]) else { return };
-    runs_on(&mounted);
+    assert_runs_leave_nothing(&mounted);
 }
 
 #[test]
 fn a_run_on_a_pass_through_that_removes_open_files_leaves_nothing() {
     let Some(mounted) = Mounted::new("bindfs", &["-o", "hard_remove"]) else { return };
-    runs_on(&mounted);
+    assert_runs_leave_nothing(&mounted);
 }
 
 #[test]
@@ -103,7 +103,7 @@ fn a_run_over_sftp_leaves_nothing() {
     let folder = tempfile::tempdir().unwrap();
     let Some(command) = sftp_server(folder.path()) else { return };
     let Some(mounted) = Mounted::new("sshfs", &["-o", &command]) else { return };
-    runs_on(&mounted);
+    assert_runs_leave_nothing(&mounted);
 }
 
 #[test]
@@ -119,7 +119,7 @@ fn leftovers_of_a_killed_run_are_found_and_removed() {
         .stdout(Stdio::null())
         .spawn()
         .unwrap();
-    let has_begun = || ours(&mounted.at()).iter().any(|it| it.join("root").exists());
+    let has_begun = || leftover_folders(&mounted.at()).iter().any(|it| it.join("root").exists());
     wait_until("the run's directory", has_begun);
     child.kill().unwrap();
     child.wait().unwrap();

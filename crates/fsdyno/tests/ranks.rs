@@ -161,13 +161,13 @@ fn work_that_ranks_cannot_share_is_refused_before_any_work() {
 
 /// Waits until the ranks have begun to make files.
 fn wait_for_files(on: &Path) {
-    let begin = Instant::now();
+    let started = Instant::now();
     let is_there = || {
         let mut folders = std::fs::read_dir(on).unwrap().flatten();
         folders.any(|folder| folder.path().join("root/d").is_dir())
     };
     while !is_there() {
-        assert!(begin.elapsed() < Duration::from_secs(60), "no files");
+        assert!(started.elapsed() < Duration::from_secs(60), "no files");
         std::thread::sleep(Duration::from_millis(10));
     }
 }
@@ -273,7 +273,7 @@ fn a_rank_that_connects_twice_ends_the_run() {
 }
 
 /// Returns the number of processes that have this word in their arguments.
-fn with_argument(word: &str) -> usize {
+fn count_processes_with(word: &str) -> usize {
     let processes = std::fs::read_dir("/proc").unwrap().flatten();
     let lines = processes.map(|one| std::fs::read(one.path().join("cmdline")).unwrap_or_default());
     lines.filter(|line| String::from_utf8_lossy(line).contains(word)).count()
@@ -308,8 +308,8 @@ fn a_host_that_cannot_be_reached_ends_all_and_is_named() {
         "{printed}"
     );
     assert!(is_empty(place.on.path()));
-    assert_eq!(with_argument(&place.on.path().display().to_string()), 0);
-    assert_eq!(with_argument(&place.out.path().display().to_string()), 0);
+    assert_eq!(count_processes_with(&place.on.path().display().to_string()), 0);
+    assert_eq!(count_processes_with(&place.out.path().display().to_string()), 0);
 }
 
 #[test]
@@ -321,7 +321,7 @@ fn a_signal_ends_the_ranks_on_all_hosts() {
     let output = child.wait_with_output().unwrap();
     assert_eq!(code(&output), 130, "{}", stderr(&output));
     assert!(is_empty(place.on.path()));
-    assert_eq!(with_argument(&place.out.path().display().to_string()), 0);
+    assert_eq!(count_processes_with(&place.out.path().display().to_string()), 0);
 }
 
 #[test]
@@ -342,7 +342,7 @@ fn invalid_host_names_are_refused_before_ssh_is_started() {
 }
 
 /// Returns the mpiexec of an MPI implementation; if it is not installed, prints that, bypassing the test harness.
-fn launcher(name: &str, more: &[&str]) -> Option<Command> {
+fn launcher(name: &str, extra_args: &[&str]) -> Option<Command> {
     let program = format!("mpiexec.{name}");
     let found = Command::new(&program).arg("--version").output().is_ok();
     if !found {
@@ -350,11 +350,11 @@ fn launcher(name: &str, more: &[&str]) -> Option<Command> {
         return None;
     }
     let mut command = Command::new(program);
-    command.args(more).env("COLUMNS", "100").stdin(Stdio::null());
+    command.args(extra_args).env("COLUMNS", "100").stdin(Stdio::null());
     Some(command)
 }
 
-fn launched(launcher: Option<Command>) {
+fn assert_ranks_start(launcher: Option<Command>) {
     let Some(mut command) = launcher else { return };
     let place = Place::new();
     command.args(["-n", "4", PROGRAM]).current_dir(place.out.path());
@@ -367,7 +367,7 @@ fn launched(launcher: Option<Command>) {
 
 #[test]
 fn mpich_starts_ranks_without_being_linked() {
-    launched(launcher("mpich", &[]));
+    assert_ranks_start(launcher("mpich", &[]));
 }
 
 #[test]
@@ -384,5 +384,5 @@ fn a_run_that_is_refused_ends_under_mpich_with_one_message() {
 
 #[test]
 fn open_mpi_starts_ranks_without_being_linked() {
-    launched(launcher("openmpi", &["--allow-run-as-root", "--oversubscribe"]));
+    assert_ranks_start(launcher("openmpi", &["--allow-run-as-root", "--oversubscribe"]));
 }

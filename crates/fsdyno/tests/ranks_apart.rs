@@ -117,7 +117,7 @@ fn when_the_network_fails_both_sides_end_and_name_the_other_and_nothing_is_left(
     }
     command.args(["--set", "files=3000000", "--ranks", "--out", "r", "--on"]).arg(on.path());
     command.env("ON", on.path()).env("FSDYNO_RANKS", "2").env("FSDYNO_RUN", "test");
-    let begin = Instant::now();
+    let started = Instant::now();
     let output: Output = command.current_dir(out.path()).stdin(Stdio::null()).output().unwrap();
     let text = |name: &str| {
         let text = std::fs::read_to_string(out.path().join(name)).unwrap();
@@ -133,7 +133,7 @@ fn when_the_network_fails_both_sides_end_and_name_the_other_and_nothing_is_left(
     );
     assert!(first.contains("rank 1 on") && first.contains("no sign of life for 10 s"), "{first}");
     assert!(second.contains("rank 0 on") && second.contains("network is down"), "{second}");
-    assert!(begin.elapsed() < Duration::from_secs(150));
+    assert!(started.elapsed() < Duration::from_secs(150));
     assert!(is_empty(on.path()));
     let trial: Value = records(&out.path().join("r")).remove(0);
     assert_eq!(trial["outcome"], "failed", "{trial}");

@@ -42,7 +42,7 @@ fn with_trace(trace: &Builder) -> Place {
 const SCRIPT: &str = "mkdir d; (cat old >d/a; cat d/a >d/b) & (echo two >d/c; mv d/c d/e) & wait; \
                       ln d/a d/hard; rm d/b old";
 
-fn the_trial(place: &Place) -> Value {
+fn only_trial(place: &Place) -> Value {
     records(&place.out.path().join("r")).remove(0)
 }
 
@@ -52,7 +52,7 @@ fn notes(trial: &Value) -> String {
 
 /// Asserts that three ranks have replayed [`SCRIPT`] and that the tree of each was read by another.
 fn assert_replayed_by_three(place: &Place) {
-    let trial = the_trial(place);
+    let trial = only_trial(place);
     let phase = &trial["measured"]["phases"][0];
     for (kind, count) in [("mkdir", 3), ("link", 3), ("rename", 3), ("unlink", 6)] {
         assert_eq!(phase["ops"][kind]["count"], count, "{phase}");
@@ -155,7 +155,7 @@ fn a_rank_that_cannot_open_the_file_of_rank_0_receives_it() {
     fs::create_dir(&tmp).unwrap();
     let outputs = wait(start_apart(&place, &place.args(ARCHIVE), &tmp));
     assert!(outputs.iter().all(|it| it.status.success()), "{}", stderr(&outputs[0]));
-    let trial = the_trial(&place);
+    let trial = only_trial(&place);
     let extract = &trial["measured"]["phases"][0];
     assert_eq!(
         (&extract["ops"]["create"]["count"], &extract["bytes_written"]),
@@ -179,7 +179,7 @@ fn a_rank_that_cannot_store_the_file_is_named_before_any_work() {
     let printed = printed.split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(printed.contains("rank 1 on"), "{printed}");
     assert!(printed.contains("the input file cannot be stored in '/no-such-folder'"), "{printed}");
-    assert_eq!(the_trial(&place)["measured"]["phases"], serde_json::json!([]));
+    assert_eq!(only_trial(&place)["measured"]["phases"], serde_json::json!([]));
     assert!(is_empty(place.on.path()));
     // A rank on the host of rank 0 does not store the file.
     let same_host = Place::new();
@@ -194,7 +194,7 @@ fn a_rank_that_cannot_store_the_file_is_named_before_any_work() {
 }
 
 /// Returns folders with a trace in which `old` has no attribute although one was set, which no file system can repeat.
-fn differing(file_system: &str) -> Place {
+fn with_unrepeatable_result(file_system: &str) -> Place {
     let mut trace = Builder::new();
     if let Some(Item::Root(root)) = trace.items().first_mut() {
         root.file_system = file_system.into();
@@ -212,19 +212,19 @@ fn differing(file_system: &str) -> Place {
 #[test]
 fn a_result_other_than_the_recorded_one_fails_the_trial_on_the_recordings_file_system_only() {
     let args = "replay --set trace=it.trace --own";
-    let elsewhere = differing("no-such-fs");
+    let elsewhere = with_unrepeatable_result("no-such-fs");
     let outputs = wait(start(elsewhere.out.path(), 3, &elsewhere.args(args)));
     assert_eq!(code(&outputs[0]), 0, "{}", stderr(&outputs[0]));
-    let trial = the_trial(&elsewhere);
+    let trial = only_trial(&elsewhere);
     let listed = notes(&trial);
     assert!(listed.contains("each of 3 ranks: 1 getxattr calls returned success"), "{listed}");
     assert!(listed.contains("the recording is from another file system"), "{listed}");
     assert_eq!(trial["conditions"]["replay"]["differing"], 3);
     let mount = trial["conditions"]["mount"].as_str().unwrap();
-    let same = differing(mount.split(' ').next().unwrap());
+    let same = with_unrepeatable_result(mount.split(' ').next().unwrap());
     let outputs = wait(start(same.out.path(), 3, &same.args(args)));
     assert_eq!(code(&outputs[0]), 4, "{}", stderr(&outputs[0]));
-    let printed = the_trial(&same)["reason"].to_string();
+    let printed = only_trial(&same)["reason"].to_string();
     assert!(
         printed.contains("rank 0 on ") && printed.contains("; 2 other ranks have such"),
         "{printed}"
@@ -269,7 +269,7 @@ fn a_rank_that_is_killed_during_a_replay_ends_the_run_with_its_name_and_nothing_
     kill_process(workers[1], Signal::KILL).unwrap();
     let outputs = wait(children);
     assert_eq!(code(&outputs[0]), 4, "{}", stderr(&outputs[0]));
-    let printed = the_trial(&place)["reason"].to_string();
+    let printed = only_trial(&place)["reason"].to_string();
     assert!(printed.contains("rank 1 on") && printed.contains("signal 9"), "{printed}");
     assert!(is_empty(place.on.path()) && workers.into_iter().all(has_ended));
 }

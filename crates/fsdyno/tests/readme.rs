@@ -111,8 +111,8 @@ fn each_command_of_the_readme_succeeds_a_second_time() {
         Lab => can_run_the_lab(),
     };
     for command in commands {
-        let known = SMALL.iter().filter(|(begin, ..)| command.starts_with(begin));
-        let longest = known.max_by_key(|(begin, ..)| begin.len());
+        let known = SMALL.iter().filter(|(start, ..)| command.starts_with(start));
+        let longest = known.max_by_key(|(start, ..)| start.len());
         let (_, needs, small) = longest.unwrap_or_else(|| panic!("no small variant of: {command}"));
         if !is_possible(*needs) {
             continue;

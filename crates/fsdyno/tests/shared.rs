@@ -37,7 +37,7 @@ fn programs(kind: &str) -> &'static [(&'static str, &'static str)] {
 }
 
 /// Reserves the machine for a test; otherwise prints why the test does not run.
-fn take(kind: &str) -> Option<MutexGuard<'static, ()>> {
+fn reserve_machine(kind: &str) -> Option<MutexGuard<'static, ()>> {
     if !full() {
         skipped("a long test; FSDYNO_TEST=full runs it");
         return None;
@@ -149,8 +149,8 @@ fn check(trial: &Value, files: u64) {
 
 /// Runs a trial in which one client creates files, the next looks them up and a third removes them; all four verify
 /// them.
-fn shares(kind: &str) {
-    let Some(_machine) = take(kind) else { return };
+fn assert_clients_share(kind: &str) {
+    let Some(_machine) = reserve_machine(kind) else { return };
     let place = Place::new();
     let args = "dirops --set files=803 --set size=300 --set stat=yes --shift 1";
     let output = place.run(kind, &(ranks(args) + "\nls -A /run/shared/mnt.1"));
@@ -161,17 +161,17 @@ fn shares(kind: &str) {
 
 #[test]
 fn on_gluster_each_client_sees_the_changes_of_the_others() {
-    shares("gluster");
+    assert_clients_share("gluster");
 }
 
 #[test]
 fn on_moosefs_each_client_sees_the_changes_of_the_others() {
-    shares("moosefs");
+    assert_clients_share("moosefs");
 }
 
 #[test]
 fn on_sshfs_each_client_sees_the_changes_of_the_others() {
-    shares("sshfs");
+    assert_clients_share("sshfs");
 }
 
 /// A long workload with few files, so that its directory is removed quickly.
@@ -179,7 +179,7 @@ const LONG: &str = "churn --set files=400 --set directories=8 --set rate=400 --s
 
 /// Returns a script that starts a long run, executes `then` once the ranks churn (the phase before makes no file whose
 /// name ends with 1), and waits for its end with a generous limit.
-fn disturbed(then: &str) -> String {
+fn disturbing_script(then: &str) -> String {
     format!(
         "{} & run=$!\n\
          daemon() {{ pgrep -f \"(sshfs|glusterfs|mfsmount) .*mnt[.]$1\"; }}\n\
@@ -196,9 +196,9 @@ fn disturbed(then: &str) -> String {
 
 #[test]
 fn a_file_system_that_is_killed_during_a_run_leaves_no_process_and_no_mount() {
-    let Some(_machine) = take("gluster") else { return };
+    let Some(_machine) = reserve_machine("gluster") else { return };
     let place = Place::new();
-    let mut child = place.start("gluster", &disturbed("touch working"));
+    let mut child = place.start("gluster", &disturbing_script("touch working"));
     wait_until("files", || place.out.path().join("working").exists());
     let processes = place.processes();
     for name in ["glusterd", "glusterfsd", "fsdyno"] {
@@ -210,10 +210,10 @@ fn a_file_system_that_is_killed_during_a_run_leaves_no_process_and_no_mount() {
 }
 
 /// Disturbs a run on `kind`. Returns its output, and whether its directory is removed.
-fn ended(kind: &str, then: &str) -> Option<(String, bool)> {
-    let _machine = take(kind)?;
+fn run_disturbed(kind: &str, then: &str) -> Option<(String, bool)> {
+    let _machine = reserve_machine(kind)?;
     let place = Place::new();
-    let output = place.run(kind, &disturbed(then));
+    let output = place.run(kind, &disturbing_script(then));
     let printed = stdout(&output) + &stderr(&output);
     assert_eq!(code(&output), 4, "{printed}");
     let printed = printed.split_whitespace().collect::<Vec<_>>().join(" ");
@@ -231,7 +231,7 @@ fn is_gone(printed: &str) -> bool {
 
 #[test]
 fn a_mount_whose_daemon_is_killed_ends_the_run_with_rank_call_and_error() {
-    let Some((printed, removed)) = ended("gluster", "kill -9 $(daemon 1)") else { return };
+    let Some((printed, removed)) = run_disturbed("gluster", "kill -9 $(daemon 1)") else { return };
     let named = printed.contains("rank 1 on localhost") || printed.contains("rank 5 on localhost");
     assert!(named && is_gone(&printed), "{printed}");
     assert!(removed, "{printed}");
@@ -239,21 +239,21 @@ fn a_mount_whose_daemon_is_killed_ends_the_run_with_rank_call_and_error() {
 
 #[test]
 fn without_the_mount_of_rank_0_the_run_reports_what_remains_and_how_to_remove_it() {
-    let Some((printed, removed)) = ended("sshfs", "kill -9 $(daemon 0)") else { return };
+    let Some((printed, removed)) = run_disturbed("sshfs", "kill -9 $(daemon 0)") else { return };
     assert!(is_gone(&printed), "{printed}");
     assert!(!removed && printed.contains("fsdyno doctor --clean /run/shared/mnt.0"), "{printed}");
 }
 
 #[test]
 fn a_worker_that_is_stopped_ends_the_run_and_its_own_process_and_is_named() {
-    let Some((printed, removed)) = ended("sshfs", "kill -STOP $(worker 3)") else { return };
+    let Some((printed, removed)) = run_disturbed("sshfs", "kill -STOP $(worker 3)") else { return };
     assert!(printed.contains("rank 3 on localhost"), "{printed}");
     assert!(printed.contains("no sign of life for 10 s") && removed, "{printed}");
 }
 
 #[test]
 fn a_mount_that_hangs_ends_the_run_after_two_minutes_and_a_rank_on_it_is_named() {
-    let Some((printed, removed)) = ended("sshfs", "kill -STOP $(daemon 1)") else { return };
+    let Some((printed, removed)) = run_disturbed("sshfs", "kill -STOP $(daemon 1)") else { return };
     let named = printed.contains("rank 1 on localhost") || printed.contains("rank 5 on localhost");
     assert!(named && printed.contains("has completed nothing for 120 s"), "{printed}");
     assert!(removed, "{printed}");

@@ -92,11 +92,11 @@ impl Cluster {
     }
 
     fn wait(&self, condition: impl Fn(&Cluster) -> bool) {
-        let begin = Instant::now();
+        let started = Instant::now();
         while !condition(self) {
             let log = |name: &str| fs::read_to_string(self.folder.path().join(name));
             let logs = ["munged.out", "slurmctld.out", "slurmd.out"].map(|name| log(name).ok());
-            assert!(begin.elapsed() < Duration::from_secs(900), "the cluster: {logs:?}");
+            assert!(started.elapsed() < Duration::from_secs(900), "the cluster: {logs:?}");
             std::thread::sleep(Duration::from_millis(100));
         }
     }
@@ -108,9 +108,9 @@ impl Drop for Cluster {
         for daemon in self.daemons.iter_mut().rev() {
             let pid = rustix::process::Pid::from_child(daemon);
             let _ = rustix::process::kill_process(pid, rustix::process::Signal::TERM);
-            let begin = Instant::now();
+            let started = Instant::now();
             while daemon.try_wait().is_ok_and(|ended| ended.is_none()) {
-                if begin.elapsed() > Duration::from_secs(20) {
+                if started.elapsed() > Duration::from_secs(20) {
                     let _ = daemon.kill();
                 }
                 std::thread::sleep(Duration::from_millis(20));

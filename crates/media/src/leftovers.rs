@@ -10,7 +10,7 @@ use rustix::io::Errno;
 
 use crate::directory::{open_directory, remove_marked};
 use crate::error::MediaError;
-use crate::marker::{self, Reading};
+use crate::marker::{self, MarkerState};
 use crate::process::start_time;
 use crate::remove;
 
@@ -91,10 +91,10 @@ fn is_empty_leftover(parent: BorrowedFd<'_>, name: &OsStr, pid: i32) -> bool {
 /// or nothing, because the process ended early.
 fn is_dead(subdirectory: BorrowedFd<'_>, pid: i32) -> Result<bool, Errno> {
     Ok(match marker::read(subdirectory)? {
-        Reading::Dead(_) => true,
-        Reading::Living => false,
-        Reading::Torn => has_only(subdirectory, &[marker::NAME])? && start_time(pid).is_none(),
-        Reading::None => has_only(subdirectory, &[])? && start_time(pid).is_none(),
+        MarkerState::Dead(_) => true,
+        MarkerState::Living => false,
+        MarkerState::Torn => has_only(subdirectory, &[marker::NAME])? && start_time(pid).is_none(),
+        MarkerState::None => has_only(subdirectory, &[])? && start_time(pid).is_none(),
     })
 }
 

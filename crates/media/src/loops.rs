@@ -81,10 +81,10 @@ impl Backing {
     /// Returns the backing of a loop device, or `None` if it is not an attached loop device.
     pub fn of(path: &Path) -> Option<Backing> {
         let info = info(&File::open(path).ok()?)?;
-        let mut devices = vec![new_number(info.device)];
+        let mut devices = vec![std_device_number(info.device)];
         let file = backing(path).and_then(|file| fs::metadata(file.trim_end()).ok());
         devices.extend(file.filter(|file| file.ino() == info.inode).map(|file| file.dev()));
-        let block = Some(new_number(info.rdevice)).filter(|number| *number != 0);
+        let block = Some(std_device_number(info.rdevice)).filter(|number| *number != 0);
         let end = match info.sizelimit {
             0 => u64::MAX,
             limit => info.offset.saturating_add(limit),
@@ -105,7 +105,7 @@ impl Backing {
 }
 
 /// Converts a device number of the kernel (32 bits, linux/kdev_t.h) to the form of the standard library.
-fn new_number(number: u64) -> u64 {
+fn std_device_number(number: u64) -> u64 {
     let (major, minor) = (number >> 8 & 0xfff, number & 0xff | number >> 12 & 0xfff00);
     rustix::fs::makedev(major as u32, minor as u32)
 }
@@ -277,7 +277,7 @@ mod tests {
         assert!(!part(0, 4096).overlaps(&part(4096, 8192)));
         let other = Backing { devices: vec![8], ..part(0, 4096) };
         assert!(!part(0, 4096).overlaps(&other) && other.overlaps(&other));
-        assert_eq!(new_number(0x0010_3407), rustix::fs::makedev(0x34, 0x107));
+        assert_eq!(std_device_number(0x0010_3407), rustix::fs::makedev(0x34, 0x107));
     }
 
     #[test]

@@ -109,7 +109,7 @@ pub fn create(dir: BorrowedFd<'_>) -> Result<File, Errno> {
 
 /// The state of a subdirectory according to its marker.
 #[derive(Debug, PartialEq, Eq)]
-pub enum Reading {
+pub enum MarkerState {
     /// There is no marker.
     None,
     /// Its owner is running, or holds the lock.
@@ -121,30 +121,30 @@ pub enum Reading {
 }
 
 /// Reads the marker of a subdirectory.
-pub fn read(dir: BorrowedFd<'_>) -> Result<Reading, Errno> {
+pub fn read(dir: BorrowedFd<'_>) -> Result<MarkerState, Errno> {
     let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOFOLLOW | OFlags::NONBLOCK;
     let file = match openat(dir, NAME, flags, Mode::empty()) {
         Ok(fd) => File::from(fd),
-        Err(Errno::NOENT | Errno::LOOP) => return Ok(Reading::None),
+        Err(Errno::NOENT | Errno::LOOP) => return Ok(MarkerState::None),
         Err(error) => return Err(error),
     };
     if !rustix::fs::FileType::from_raw_mode(rustix::fs::fstat(&file)?.st_mode).is_file() {
-        return Ok(Reading::None);
+        return Ok(MarkerState::None);
     }
-    let begin = Instant::now();
+    let start = Instant::now();
     while flock(file.as_fd(), FlockOperation::NonBlockingLockShared) == Err(Errno::WOULDBLOCK) {
         let owner = read_text(&file).and_then(|text| Owner::parse(&text));
-        if owner.is_none_or(|owner| owner.is_running()) || begin.elapsed() > LOCK_GRACE {
-            return Ok(Reading::Living);
+        if owner.is_none_or(|owner| owner.is_running()) || start.elapsed() > LOCK_GRACE {
+            return Ok(MarkerState::Living);
         }
         std::thread::sleep(Duration::from_millis(10));
     }
-    let Some(text) = read_text(&file) else { return Ok(Reading::None) };
+    let Some(text) = read_text(&file) else { return Ok(MarkerState::None) };
     Ok(match Owner::parse(&text) {
-        Some(owner) if owner.is_running() => Reading::Living,
-        Some(owner) => Reading::Dead(owner),
-        None if TITLE.starts_with(&text) || text.starts_with(TITLE) => Reading::Torn,
-        None => Reading::None,
+        Some(owner) if owner.is_running() => MarkerState::Living,
+        Some(owner) => MarkerState::Dead(owner),
+        None if TITLE.starts_with(&text) || text.starts_with(TITLE) => MarkerState::Torn,
+        None => MarkerState::None,
     })
 }
 
@@ -191,9 +191,9 @@ mod tests {
         let pid = child.id() as i32;
         assert!(start_time(pid).is_some());
         child.kill().unwrap();
-        let begin = Instant::now();
+        let start = Instant::now();
         while start_time(pid).is_some() {
-            assert!(begin.elapsed() < Duration::from_secs(60), "it is still running");
+            assert!(start.elapsed() < Duration::from_secs(60), "it is still running");
             std::thread::sleep(Duration::from_millis(1));
         }
         child.wait().unwrap();
@@ -235,17 +235,17 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let dir = File::open(folder.path()).unwrap();
         let mut held = create(dir.as_fd()).unwrap();
-        assert_eq!(read(dir.as_fd()).unwrap(), Reading::Living);
+        assert_eq!(read(dir.as_fd()).unwrap(), MarkerState::Living);
         let gone = Owner { pid: 4_194_305, ..Owner::current() };
         held.set_len(0).unwrap();
         std::io::Seek::rewind(&mut held).unwrap();
         held.write_all(gone.to_text().as_bytes()).unwrap();
-        assert_eq!(read(dir.as_fd()).unwrap(), Reading::Living, "the lock is still held");
+        assert_eq!(read(dir.as_fd()).unwrap(), MarkerState::Living, "the lock is still held");
         let child = std::thread::spawn(move || {
             std::thread::sleep(Duration::from_millis(100));
             drop(held);
         });
-        assert_eq!(read(dir.as_fd()).unwrap(), Reading::Dead(gone));
+        assert_eq!(read(dir.as_fd()).unwrap(), MarkerState::Dead(gone));
         child.join().unwrap();
     }
 

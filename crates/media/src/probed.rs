@@ -114,7 +114,7 @@ impl Probed {
         }
         let device = if kind.is_file() { status.dev() } else { status.rdev() };
         let sysfs = sysfs(device);
-        if let Some(whole) = sysfs.as_deref().filter(|_| !kind.is_file()).and_then(whole) {
+        if let Some(whole) = sysfs.as_deref().filter(|_| !kind.is_file()).and_then(whole_drive) {
             return Err(ProbeError::Partition { path: path.into(), whole });
         }
         let mut options = File::options();
@@ -151,7 +151,7 @@ impl Probed {
 
     /// Reads a file below `/sys/block/NAME/`, without surrounding white space; returns `None` if it is missing or
     /// empty.
-    pub fn fact(&self, name: &str) -> Option<String> {
+    pub fn attribute(&self, name: &str) -> Option<String> {
         let text = std::fs::read_to_string(self.sysfs.as_ref()?.join(name)).ok()?;
         let text = text.trim();
         (!text.is_empty()).then(|| text.to_string())
@@ -193,9 +193,9 @@ impl Probed {
             return Err(io::ErrorKind::Interrupted.into());
         }
         let bytes = buffer.aligned();
-        let begin = Instant::now();
+        let start = Instant::now();
         self.file.read_exact_at(bytes, sector * SECTOR)?;
-        Ok(begin.elapsed())
+        Ok(start.elapsed())
     }
 
     /// Reads at all positions with `depth` threads that each have one read in flight.
@@ -204,7 +204,7 @@ impl Probed {
     /// The first error of any thread.
     pub fn read_all(&self, positions: &[u64], sectors: u32, depth: u32) -> io::Result<Duration> {
         let (next, failed) = (AtomicUsize::new(0), Mutex::new(None));
-        let begin = Instant::now();
+        let start = Instant::now();
         std::thread::scope(|scope| {
             for _ in 0..depth {
                 scope.spawn(|| {
@@ -221,7 +221,7 @@ impl Probed {
                 });
             }
         });
-        let elapsed = begin.elapsed();
+        let elapsed = start.elapsed();
         failed.into_inner().unwrap_or_else(PoisonError::into_inner).map_or(Ok(elapsed), Err)
     }
 
@@ -256,7 +256,7 @@ fn sysfs(device: u64) -> Option<PathBuf> {
 }
 
 /// Returns the whole drive of a partition's folder, as a path in /dev.
-fn whole(folder: &Path) -> Option<String> {
+fn whole_drive(folder: &Path) -> Option<String> {
     let parent = folder.join("partition").exists().then(|| folder.parent()).flatten()?;
     Some(format!("/dev/{}", parent.file_name()?.to_string_lossy()))
 }

@@ -113,11 +113,11 @@ pub fn retry_until_empty(
     dir: BorrowedFd<'_>,
     mut act: impl FnMut() -> Result<(), Errno>,
 ) -> Result<(), Errno> {
-    let begin = Instant::now();
+    let start = Instant::now();
     loop {
         match act() {
             Err(Errno::NOTEMPTY | Errno::EXIST)
-                if begin.elapsed() < SILLY_RENAME_TIMEOUT && all_names(dir, is_silly_renamed)? =>
+                if start.elapsed() < SILLY_RENAME_TIMEOUT && all_names(dir, is_silly_renamed)? =>
             {
                 // Silly-renamed files of a dead client stay until they are removed.
                 contents(dir)?;

@@ -96,7 +96,7 @@ impl LabVenue {
             disk,
             elapsed: finished.elapsed,
         };
-        let lost = logged.bytes()?.lost();
+        let lost = logged.bytes()?.lost_events();
         if lost > 0 {
             return Err(VenueError::Failed(format!(
                 "the trial wrote more than the {} that the log of bytes holds ({lost} events \

@@ -52,15 +52,15 @@ pub fn run(job: &Job, mailbox: Mailbox<'static>) -> AgentReport {
     AgentReport { outcome, reason, ..AgentReport::default() }
 }
 
-fn missing(message: &'static str) -> impl FnOnce() -> io::Error {
+fn plan_error(message: &'static str) -> impl FnOnce() -> io::Error {
     move || io::Error::other(message)
 }
 
 fn try_all(job: &Job, mailbox: Mailbox<'static>) -> io::Result<()> {
     rustix::process::umask(rustix::fs::Mode::empty());
-    let lab = job.plan.lab().ok_or_else(missing("the plan is not for the lab"))?;
+    let lab = job.plan.lab().ok_or_else(plan_error("the plan is not for the lab"))?;
     let filesystem =
-        job.plan.filesystem.as_ref().ok_or_else(missing("the plan names no file system"))?;
+        job.plan.filesystem.as_ref().ok_or_else(plan_error("the plan names no file system"))?;
     let spec = DiskSpec::from_json(&lab.disk.spec).map_err(io::Error::other)?;
     let seed = partition::disk_seed(job.seed, 0);
     let partition = partition::place(&spec, lab.size, seed).map_err(io::Error::other)?;
@@ -132,7 +132,7 @@ impl Context<'_> {
         let child = process::fork(move || context.try_cut(index))?;
         let end = clock::now() + self.request.deadline;
         loop {
-            let status = process::ended(child)?;
+            let status = process::try_wait(child)?;
             let remaining = end.since(clock::now());
             let cause = match status {
                 Some(ExitStatus::SUCCESS) => return Ok(()),
@@ -184,7 +184,7 @@ impl Context<'_> {
                 "the file system recovered after a cut cannot be unmounted",
             ));
         }
-        end(&device)
+        end_disk(&device)
     }
 
     fn recover(
@@ -247,7 +247,7 @@ impl Context<'_> {
     ) -> io::Result<String> {
         let mut target = self.target(device, shared);
         target.set_timed(false);
-        let result = tool::run(&target.filled(argv), &self.filesystem.env)?;
+        let result = tool::run(&target.fill_in(argv), &self.filesystem.env)?;
         tree.clear();
         *after_repair = Recovery::default();
         match self.mount_and_walk(&mut target, after_repair, tree) {
@@ -301,7 +301,7 @@ impl Context<'_> {
             return Ok(None);
         }
         target.set_timed(false);
-        let result = tool::run(&target.filled(argv), &self.filesystem.env)?;
+        let result = tool::run(&target.fill_in(argv), &self.filesystem.env)?;
         let is_clean = result.exit.is_some_and(|exit| clean.contains(&exit));
         Ok((!is_clean).then(|| summary(&result)))
     }
@@ -312,11 +312,11 @@ fn summary(result: &ToolResult) -> String {
     format!("{exit}: {}", result.last_lines(6).join(" / "))
 }
 
-/// Kills the driver, which also ends the server.
-fn end(device: &BlockDevice) -> io::Result<()> {
+/// Kills the driver, which also ends the server, and waits for both.
+fn end_disk(device: &BlockDevice) -> io::Result<()> {
     rustix::process::kill_process(device.driver, Signal::KILL)?;
     for pid in [device.driver, device.server] {
-        while process::ended(pid)?.is_none() {
+        while process::try_wait(pid)?.is_none() {
             wait_for_child_signal(Nanos(1_000_000));
         }
     }

@@ -15,14 +15,14 @@ pub fn walk(root: &Path, tree: &mut Vec<u8>) {
         let entries = match fs::read_dir(&folder) {
             Ok(entries) => entries,
             Err(error) => {
-                recovered::put(tree, &unreadable(root, &folder, &error));
+                recovered::put(tree, &unreadable_entry(root, &folder, &error));
                 continue;
             }
         };
         for listed in entries {
             match listed {
                 Err(error) => {
-                    recovered::put(tree, &unreadable(root, &folder, &error));
+                    recovered::put(tree, &unreadable_entry(root, &folder, &error));
                     break;
                 }
                 Ok(listed) => {
@@ -46,7 +46,7 @@ fn errno(error: &io::Error) -> u8 {
     error.raw_os_error().and_then(|errno| errno.try_into().ok()).unwrap_or(u8::MAX)
 }
 
-fn unreadable(root: &Path, path: &Path, error: &io::Error) -> Entry {
+fn unreadable_entry(root: &Path, path: &Path, error: &io::Error) -> Entry {
     let (kind, path) = (Kind::Directory, relative_path(root, path));
     Entry { kind, error: errno(error), path, size: 0, inode: 0, hashes: Vec::new() }
 }

@@ -211,7 +211,7 @@ fn wait_for_size(name: &str, server: Pid, driver: Pid) -> io::Result<()> {
             return Ok(());
         }
         for (role, pid) in [("server", server), ("driver", driver)] {
-            if let Some(status) = process::ended(pid)? {
+            if let Some(status) = process::try_wait(pid)? {
                 return Err(io::Error::other(format!("the {role} of {name} ended: {status}")));
             }
         }

@@ -208,7 +208,7 @@ impl Server {
     /// are recorded as persisted, since they may have been acknowledged; the new bytes follow once they have arrived.
     fn record_persisted(&mut self) -> io::Result<()> {
         while let Some((first, count)) = self.disk.pop_persisted() {
-            self.persisted(first, count);
+            self.log_persisted(first, count);
             let Some(arriving) = self.arriving else { continue };
             let (from, to) = (arriving.0.max(first), arriving.1.min(first + count));
             if from < to {
@@ -222,7 +222,7 @@ impl Server {
     }
 
     /// Records that sectors have reached the medium.
-    fn persisted(&mut self, first: u64, count: u64) {
+    fn log_persisted(&mut self, first: u64, count: u64) {
         self.store.persist(first, count);
         if let Some(data) = &mut self.data {
             data.add_persisted(clock::now(), first, count);
@@ -230,7 +230,7 @@ impl Server {
     }
 
     /// Logs a request that has fully arrived; returns its event.
-    fn received(&mut self, request: &Request, errno: u32, untimed: bool) -> u32 {
+    fn log_received(&mut self, request: &Request, errno: u32, untimed: bool) -> u32 {
         let request = self.on_disk(*request);
         let Some(data) = self.data.as_mut().filter(|_| errno == 0) else { return 0 };
         let now = clock::now();
@@ -257,17 +257,17 @@ impl Server {
             Ok(Command::Disconnect) => return Ok(false),
             Ok(Command::Disk { request, length }) => {
                 let is_complete = request.action != Action::Write;
-                if self.shared.timed() {
+                if self.shared.is_timed() {
                     self.submit(arrived, request, is_complete)?;
                     if !is_complete {
                         self.wait_for_payload(arrived, length)?;
                     }
                     let errno = self.transfer_in(Destination::Cache, &request, length)?;
-                    let event = self.received(&request, errno, false);
-                    self.transferred(request.id, errno, event)?;
+                    let event = self.log_received(&request, errno, false);
+                    self.complete_transfer(request.id, errno, event)?;
                 } else {
                     let errno = self.transfer_in(Destination::Medium, &request, length)?;
-                    let event = self.received(&request, errno, true);
+                    let event = self.log_received(&request, errno, true);
                     let untimed = InFlight { errno, event, ..self.new_in_flight(arrived, request) };
                     self.disk.note_untimed(self.on_disk(request));
                     self.answer(&untimed, None)?;
@@ -360,7 +360,7 @@ impl Server {
         self.disk.advance_to(arrived);
         self.record_persisted()?;
         self.in_flight.push(InFlight { is_complete, ..self.new_in_flight(arrived, request) });
-        self.shared.in_flight(self.in_flight.len());
+        self.shared.note_in_flight(self.in_flight.len());
         let request = self.on_disk(request);
         if !is_complete {
             self.arriving = Some((request.sector, request.sector + u64::from(request.sectors)));
@@ -375,10 +375,10 @@ impl Server {
     }
 
     /// Records that the payload is in the store, and answers the request if the model has already completed it.
-    fn transferred(&mut self, id: u64, errno: u32, event: u32) -> io::Result<()> {
+    fn complete_transfer(&mut self, id: u64, errno: u32, event: u32) -> io::Result<()> {
         self.arriving = None;
         while let Some((first, count)) = self.early.pop() {
-            self.persisted(first, count);
+            self.log_persisted(first, count);
         }
         let Some(index) = self.in_flight.iter().position(|request| request.request.id == id) else {
             return Err(io::Error::other("a request was answered before it arrived"));
@@ -448,7 +448,7 @@ impl Server {
         }
         let counters = self.disk.counters();
         self.shared.publish(&counters, self.store.stored());
-        self.shared.answered(late);
+        self.shared.count_answer(late);
         self.mailbox.add(Word::Requests, 1);
         self.mailbox.set(Word::Now, clock::now().0);
         let stored = self.store.stored().0;

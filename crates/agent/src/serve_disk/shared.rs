@@ -59,7 +59,7 @@ impl Shared {
         self.set(Word::Untimed, u64::from(!timed));
     }
 
-    pub(super) fn timed(&self) -> bool {
+    pub(super) fn is_timed(&self) -> bool {
         self.get(Word::Untimed) == 0
     }
 
@@ -75,7 +75,7 @@ impl Shared {
         self.set(Word::Stored, stored.0);
     }
 
-    pub(super) fn in_flight(&self, now: usize) {
+    pub(super) fn note_in_flight(&self, now: usize) {
         self.set(Word::Peak, self.get(Word::Peak).max(now as u64));
     }
 
@@ -84,7 +84,7 @@ impl Shared {
         self.set(Word::Peak, 0);
     }
 
-    pub(super) fn answered(&self, late: Nanos) {
+    pub(super) fn count_answer(&self, late: Nanos) {
         self.set(Word::Late, self.get(Word::Late) + late.0);
     }
 
@@ -99,7 +99,7 @@ impl Shared {
     }
 
     /// Returns true if the drive's volatile cache was empty when it answered the last flush. Called by the trial.
-    pub fn flushed(&self) -> bool {
+    pub fn is_flushed(&self) -> bool {
         self.get(Word::VolatileAfterFlush) == 0
     }
 
@@ -119,13 +119,13 @@ impl Shared {
     }
 
     /// Returns the error that the server had to reply with, if any. Called by the trial.
-    pub fn failed(&self) -> Option<io::Error> {
+    pub fn error(&self) -> Option<io::Error> {
         let errno = self.get(Word::Failed);
         (errno != 0).then(|| io::Error::from_raw_os_error(errno as i32))
     }
 
     /// Returns the lateness of replies, summed over all timed requests. Called by the trial.
-    pub fn late(&self) -> Nanos {
+    pub fn lateness(&self) -> Nanos {
         Nanos(self.get(Word::Late))
     }
 }

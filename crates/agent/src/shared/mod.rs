@@ -85,8 +85,8 @@ impl Shared {
         let unknown = || io::Error::other(format!("unknown protocol {}", filesystem.kind));
         let table = shared::protocol(&filesystem.kind).ok_or_else(unknown)?;
         let protocol: Box<dyn Protocol> = match table.name {
-            NFS => Box::new(nfs::Nfs::of(&options)),
-            SMB => Box::new(smb::Smb::of(&options)),
+            NFS => Box::new(nfs::Nfs::from_options(&options)),
+            SMB => Box::new(smb::Smb::from_options(&options)),
             _ => return Err(unknown()),
         };
         let options = options.into_iter().filter(|option| !table.is_for_server(option)).collect();
@@ -108,7 +108,7 @@ impl Shared {
     }
 
     /// Returns the mount point of the first client.
-    pub fn first(&self) -> PathBuf {
+    pub fn first_mount_point(&self) -> PathBuf {
         self.mount_point_of(1)
     }
 
@@ -143,22 +143,30 @@ impl Shared {
 
     /// Mounts the served folder for one client, with options in addition to those of all clients, and opens the trial's
     /// folder.
-    fn mount_for(&self, client: u16, more: &str) -> io::Result<OwnedFd> {
-        let at = self.mount_point_of(client);
-        fs::create_dir_all(&at)?;
+    fn mount_for(&self, client: u16, additional_options: &str) -> io::Result<OwnedFd> {
+        let mount_point = self.mount_point_of(client);
+        fs::create_dir_all(&mount_point)?;
         let (flags, data) = mount::split(&self.options.join(",")).map_err(io::Error::other)?;
         let bits = MountFlags::from_bits_retain(mount::bits(&flags) as u32);
         let ClientMount { source, mut options } = self.protocol.client(Host(client));
         // The protocol writes the version, in the form that mount(2) takes.
-        let own = data.split(',').chain([more]);
-        let own = own.filter(|option| !option.is_empty() && !option.contains("vers="));
-        own.for_each(|option| options.push_str(&format!(",{option}")));
+        let spec_options = data.split(',').chain([additional_options]);
+        let spec_options =
+            spec_options.filter(|option| !option.is_empty() && !option.contains("vers="));
+        spec_options.for_each(|option| options.push_str(&format!(",{option}")));
         let text = CString::new(options.as_str()).map_err(io::Error::other)?;
-        let network = self.network.as_ref().and_then(|it| it.clients.get(usize::from(client) - 1));
-        let namespace = network.ok_or_else(|| io::Error::other("a client without a network"))?;
+        let network = self.network.as_ref();
+        let namespace = network.and_then(|network| network.clients.get(usize::from(client) - 1));
+        let namespace = namespace.ok_or_else(|| io::Error::other("a client without a network"))?;
         let kind = self.kind.as_str();
-        let mounted = namespace.within(|| {
-            Ok(rustix::mount::mount(source.as_str(), &at, kind, bits, Some(text.as_c_str()))?)
+        let mounted = namespace.run(|| {
+            Ok(rustix::mount::mount(
+                source.as_str(),
+                &mount_point,
+                kind,
+                bits,
+                Some(text.as_c_str()),
+            )?)
         });
         mounted.map_err(|error| {
             io::Error::other(format!(
@@ -167,7 +175,7 @@ impl Shared {
             ))
         })?;
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        Ok(rustix::fs::open(at.join(TRIAL), flags, Mode::empty())?)
+        Ok(rustix::fs::open(mount_point.join(TRIAL), flags, Mode::empty())?)
     }
 
     /// Unmounts the folder for all clients, stops the server and unmounts the served file system.
@@ -203,7 +211,7 @@ impl Shared {
     ///
     /// # Errors
     /// Errors from the kernel or `examine`.
-    pub fn observed<T>(
+    pub fn with_observer<T>(
         &self,
         examine: impl FnOnce(BorrowedFd<'_>) -> io::Result<T>,
     ) -> io::Result<T> {

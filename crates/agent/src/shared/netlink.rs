@@ -84,22 +84,22 @@ impl Netlink {
         Ok(Netlink { socket: unsafe { OwnedFd::from_raw_fd(socket) }, sequence: 0 })
     }
 
-    /// Adds a pair of connected interfaces: one in this namespace, the other in `there`.
+    /// Adds a pair of connected interfaces: one in this namespace, the other in `peer_namespace`.
     pub fn add_pair(
         &mut self,
-        here: End<'_>,
+        own_end: End<'_>,
         peer: End<'_>,
-        there: BorrowedFd<'_>,
+        peer_namespace: BorrowedFd<'_>,
     ) -> io::Result<()> {
         let mut body = Body::of_link(0, 0, 0);
-        body.end_of_link(here);
+        body.end_of_link(own_end);
         body.nest(IFLA_LINKINFO, |info| {
             info.text(IFLA_INFO_KIND, "veth");
             info.nest(IFLA_INFO_DATA, |data| {
                 data.nest(VETH_INFO_PEER, |link| {
                     link.0.extend(Body::of_link(0, 0, 0).0);
                     link.end_of_link(peer);
-                    link.word(IFLA_NET_NS_FD, there.as_raw_fd() as u32);
+                    link.word(IFLA_NET_NS_FD, peer_namespace.as_raw_fd() as u32);
                 });
             });
         });
@@ -122,7 +122,7 @@ impl Netlink {
     }
 
     /// Activates an interface.
-    pub fn up(&mut self, name: &str) -> io::Result<()> {
+    pub fn bring_up(&mut self, name: &str) -> io::Result<()> {
         let up = libc::IFF_UP as u32;
         self.request(libc::RTM_NEWLINK, 0, Body::of_link(index(name)?, up, up))
     }

@@ -53,17 +53,17 @@ pub struct HostNamespaces {
 
 impl HostNamespaces {
     /// Returns the namespaces of this thread.
-    pub fn own() -> io::Result<HostNamespaces> {
+    pub fn current() -> io::Result<HostNamespaces> {
         let open = |what: &str| File::open(format!("/proc/thread-self/ns/{what}"));
         Ok(HostNamespaces { network: open("net")?, name: open("uts")? })
     }
 
     /// Creates new namespaces. The kernel's NFS client identifies itself to the server by the host name.
     fn new(name: &str) -> io::Result<HostNamespaces> {
-        let own = HostNamespaces::own()?;
+        let own = HostNamespaces::current()?;
         // SAFETY: takes only a number.
         check(unsafe { libc::unshare(libc::CLONE_NEWNET | libc::CLONE_NEWUTS) })?;
-        let namespaces = set_host_name(name).and_then(|()| HostNamespaces::own());
+        let namespaces = set_host_name(name).and_then(|()| HostNamespaces::current());
         own.enter()?;
         namespaces
     }
@@ -78,8 +78,8 @@ impl HostNamespaces {
     }
 
     /// Runs `work` in these namespaces.
-    pub fn within<T>(&self, work: impl FnOnce() -> io::Result<T>) -> io::Result<T> {
-        let own = HostNamespaces::own()?;
+    pub fn run<T>(&self, work: impl FnOnce() -> io::Result<T>) -> io::Result<T> {
+        let own = HostNamespaces::current()?;
         self.enter()?;
         let result = work();
         own.enter()?;
@@ -98,15 +98,15 @@ pub struct Network {
 impl Network {
     /// Builds a network of a server and `clients` clients.
     pub fn build(clients: u16, queue: Queue) -> io::Result<Network> {
-        let server = HostNamespaces::own()?;
+        let server = HostNamespaces::current()?;
         set_host_name(&Host::SERVER.name())?;
         let switch = HostNamespaces::new(BRIDGE)?;
         let hosts: Vec<Host> = (0..=clients).map(Host).collect();
-        switch.within(|| {
+        switch.run(|| {
             disable_ipv6()?;
             let mut netlink = Netlink::open()?;
             netlink.add_bridge(End { name: BRIDGE, address: [2, 0, 0, 2, 0, 0] })?;
-            netlink.up(BRIDGE)
+            netlink.bring_up(BRIDGE)
         })?;
         let mut namespaces = Vec::new();
         for host in &hosts {
@@ -114,9 +114,9 @@ impl Network {
                 Host::SERVER => None,
                 Host(_) => Some(HostNamespaces::new(&host.name())?),
             };
-            namespace.as_ref().unwrap_or(&server).within(|| {
+            namespace.as_ref().unwrap_or(&server).run(|| {
                 disable_ipv6()?;
-                Netlink::open()?.up("lo")
+                Netlink::open()?.bring_up("lo")
             })?;
             connect(*host, namespace.as_ref().unwrap_or(&server), &switch, queue)?;
             namespaces.extend(namespace);
@@ -126,7 +126,7 @@ impl Network {
                 None => &server,
                 Some(client) => &namespaces[usize::from(client)],
             };
-            namespace.within(|| add_neighbours(*host, &hosts))?;
+            namespace.run(|| add_neighbours(*host, &hosts))?;
         }
         Ok(Network { clients: namespaces, _switch: switch })
     }
@@ -141,20 +141,20 @@ fn connect(
 ) -> io::Result<()> {
     let port = format!("port{}", host.0);
     let [high, low] = host.0.to_be_bytes();
-    switch.within(|| {
+    switch.run(|| {
         let mut netlink = Netlink::open()?;
         let switch_end = End { name: &port, address: [2, 0, 0, 1, high, low] };
         let host_end = End { name: HOST_END, address: host.hardware_address() };
         netlink.add_pair(switch_end, host_end, namespace.network.as_fd())?;
         netlink.join(&port, BRIDGE)?;
         netlink.set_queue(&port, queue)?;
-        netlink.up(&port)
+        netlink.bring_up(&port)
     })?;
-    namespace.within(|| {
+    namespace.run(|| {
         let mut netlink = Netlink::open()?;
         netlink.set_queue(HOST_END, queue)?;
         netlink.add_address(HOST_END, host.address(), PREFIX_LENGTH)?;
-        netlink.up(HOST_END)
+        netlink.bring_up(HOST_END)
     })
 }
 

@@ -83,7 +83,7 @@ impl Target for Directory {
     }
 
     fn sync(&mut self) -> io::Result<()> {
-        self.caches.before_sync();
+        self.caches.count_flushes_before_sync();
         Ok(rustix::fs::syncfs(&self.root)?)
     }
 

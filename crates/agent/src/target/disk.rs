@@ -98,10 +98,10 @@ impl ModelledDisk {
     ///
     /// # Errors
     /// The first setting that is not in effect.
-    pub fn prove_queue(&self, scheduler: Option<&str>) -> io::Result<()> {
+    pub fn check_queue(&self, scheduler: Option<&str>) -> io::Result<()> {
         match (&self.spec, &self.medium) {
             (Some(spec), Medium::Served { device, .. }) => {
-                block_queue::prove(&device.name, &spec.queue, scheduler)
+                block_queue::check(&device.name, &spec.queue, scheduler)
             }
             _ => Ok(()),
         }
@@ -132,21 +132,21 @@ impl ModelledDisk {
         match &self.medium {
             Medium::Served { .. } => None,
             Medium::Instant { name } | Medium::Real { name } => {
-                Some(block_queue::of_device(name).join("stat"))
+                Some(block_queue::sysfs_folder(name).join("stat"))
             }
         }
     }
 
     /// Returns the lateness of its answers, summed over all requests.
-    pub fn late(&self) -> Nanos {
-        self.shared().map_or(Nanos(0), Shared::late)
+    pub fn lateness(&self) -> Nanos {
+        self.shared().map_or(Nanos(0), Shared::lateness)
     }
 }
 
 /// Reads the kernel's counters of a device. The kernel counts flushes only for the whole drive; the drive has no other
 /// user while a partition of it belongs to a trial.
 fn kernel_counters(name: &str) -> Option<Device> {
-    let folder = block_queue::of_device(name);
+    let folder = block_queue::sysfs_folder(name);
     let read_counters =
         |folder: &Path| device_caches::counters(&fs::read_to_string(folder.join("stat")).ok()?);
     let counters = read_counters(&folder)?;

@@ -16,7 +16,7 @@ use fsdyno_workload::GapKind;
 
 use super::mounting::Mounting;
 use super::userspace::Workers;
-use super::{Medium, ModelledDisk, Target, WrittenAt, array};
+use super::{Medium, ModelledDisk, Target, WriteCounters, array};
 use crate::account::{self, Instruments};
 use crate::held_device::HeldDevice;
 use crate::serve_disk::Shared;
@@ -89,7 +89,7 @@ impl Formatted {
     }
 
     /// Returns the same target, shared over a network if there is one.
-    pub fn shared(self, shared: Option<shared::Shared>) -> Formatted {
+    pub fn shared_over(self, shared: Option<shared::Shared>) -> Formatted {
         Formatted { shared, ..self }
     }
 
@@ -134,7 +134,7 @@ impl Formatted {
     }
 
     /// Returns the arguments of a command with device, journal and UUIDs filled in.
-    pub fn filled(&self, template: &[String]) -> Vec<String> {
+    pub fn fill_in(&self, template: &[String]) -> Vec<String> {
         let device = self.device_path();
         let journal = self.journal().map(ModelledDisk::path);
         let devices = Devices {
@@ -146,13 +146,13 @@ impl Formatted {
     }
 
     /// Returns the disks if there are several, else none.
-    fn several(&self) -> &[ModelledDisk] {
+    fn disks_if_several(&self) -> &[ModelledDisk] {
         if self.disks.len() > 1 { &self.disks } else { &[] }
     }
 
     /// Returns true if no disk has anything in its cache.
     fn caches_are_empty(&self) -> bool {
-        self.disks.iter().filter_map(ModelledDisk::shared).all(Shared::flushed)
+        self.disks.iter().filter_map(ModelledDisk::shared).all(Shared::is_flushed)
     }
 }
 
@@ -185,7 +185,7 @@ impl Target for Formatted {
         self.mount()?;
         self.setup.mount_ns = clock::now().since(formatted);
         self.describe_mount(conditions)?;
-        self.disks.iter().try_for_each(|disk| disk.prove_queue(self.scheduler.as_deref()))?;
+        self.disks.iter().try_for_each(|disk| disk.check_queue(self.scheduler.as_deref()))?;
         let has_check = !self.plan.check.is_empty();
         conditions.notes.extend(self.mounting.notes(&self.plan.kind, has_check));
         Ok(())
@@ -211,12 +211,12 @@ impl Target for Formatted {
         }
     }
 
-    fn observed(
+    fn with_observer(
         &self,
         examine: &mut dyn FnMut(BorrowedFd<'_>) -> io::Result<VerifyReport>,
     ) -> io::Result<VerifyReport> {
         match &self.shared {
-            Some(shared) => shared.observed(examine),
+            Some(shared) => shared.with_observer(examine),
             None => examine(self.root()),
         }
     }
@@ -226,7 +226,7 @@ impl Target for Formatted {
     }
 
     fn gap(&mut self, wanted: GapKind) -> io::Result<&'static str> {
-        let done = self.mounting.can_do(wanted);
+        let done = self.mounting.possible_gap(wanted);
         match done {
             GapKind::None | GapKind::BackToBack => {}
             GapKind::Sync => self.sync()?,
@@ -240,7 +240,7 @@ impl Target for Formatted {
                 self.mount()?;
             }
         }
-        Ok(self.mounting.name_of(done))
+        Ok(self.mounting.gap_name(done))
     }
 
     fn start_phase(&mut self) {
@@ -275,24 +275,24 @@ impl Target for Formatted {
 
     fn devices(&self) -> BTreeMap<String, Device> {
         let named = |disk: &ModelledDisk| Some((disk.device_name().to_string(), disk.counters()?));
-        self.several().iter().filter_map(named).collect()
+        self.disks_if_several().iter().filter_map(named).collect()
     }
 
-    fn written_at(&self) -> Option<WrittenAt> {
+    fn write_counters(&self) -> Option<WriteCounters> {
         let files = self.disks.iter().filter_map(ModelledDisk::stat_file).collect();
-        Some(WrittenAt { files, any: !self.disks.is_empty() })
+        Some(WriteCounters { files, has_device: !self.disks.is_empty() })
     }
 
-    fn late(&self) -> Nanos {
-        self.disks.iter().map(ModelledDisk::late).fold(Nanos(0), |sum, late| sum + late)
+    fn lateness(&self) -> Nanos {
+        self.disks.iter().map(ModelledDisk::lateness).fold(Nanos(0), |sum, late| sum + late)
     }
 
     fn device_error(&self) -> Option<io::Error> {
-        self.disks.iter().filter_map(ModelledDisk::shared).find_map(Shared::failed)
+        self.disks.iter().filter_map(ModelledDisk::shared).find_map(Shared::error)
     }
 
     fn cause(&self) -> Option<String> {
-        self.workers.died()
+        self.workers.describe_death()
     }
 
     fn instruments(&self) -> Instruments {

@@ -60,7 +60,7 @@ impl Formatted {
             return Ok(());
         }
         if let Some(journal) = self.plan.journal.as_ref().filter(|plan| !plan.make.is_empty()) {
-            let argv = self.filled(&journal.make);
+            let argv = self.fill_in(&journal.make);
             self.recheck_devices()?;
             tool::run(&argv, &self.plan.env)?.check(&argv)?;
             conditions.before_mkfs.push(argv);
@@ -68,7 +68,7 @@ impl Formatted {
         if self.plan.mkfs.is_empty() {
             return Ok(());
         }
-        conditions.mkfs = self.filled(&self.plan.mkfs);
+        conditions.mkfs = self.fill_in(&self.plan.mkfs);
         self.recheck_devices()?;
         let result = tool::run(&conditions.mkfs, &self.plan.env)?;
         conditions.mkfs_output = result.last_lines(TOOL_LINES);
@@ -77,7 +77,7 @@ impl Formatted {
         let features_output = if self.plan.features.is_empty() {
             result
         } else {
-            tool::run(&self.filled(&self.plan.features), &self.plan.env)?
+            tool::run(&self.fill_in(&self.plan.features), &self.plan.env)?
         };
         conditions.features =
             fsdyno_filesystem::features(&features_output.output, &self.plan.feature_keys);
@@ -90,7 +90,7 @@ impl Formatted {
             conditions.features.insert(word.key.clone(), value.to_string());
         }
         if let Some(journal) = self.plan.journal.as_ref().filter(|plan| !plan.features.is_empty()) {
-            let features_output = tool::run(&self.filled(&journal.features), &self.plan.env)?;
+            let features_output = tool::run(&self.fill_in(&journal.features), &self.plan.env)?;
             let features =
                 fsdyno_filesystem::features(&features_output.output, &journal.feature_keys);
             let journal_entries =

@@ -29,11 +29,11 @@ pub use userspace::{Child, children};
 /// The sources of the number of bytes written to a target's devices, in addition to the mailbox counters of the disks'
 /// servers.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct WrittenAt {
+pub struct WriteCounters {
     /// Kernel files in the format of /sys/block/NAME/stat.
     pub files: Vec<PathBuf>,
     /// True if the target has a device.
-    pub any: bool,
+    pub has_device: bool,
 }
 
 /// The location of a trial's tree, and the operations on it between phases.
@@ -71,7 +71,7 @@ pub trait Target {
     ///
     /// # Errors
     /// Errors from `examine` or from the kernel.
-    fn observed(
+    fn with_observer(
         &self,
         examine: &mut dyn FnMut(BorrowedFd<'_>) -> io::Result<VerifyReport>,
     ) -> io::Result<VerifyReport> {
@@ -117,12 +117,12 @@ pub trait Target {
 
     /// Returns the sources of the number of bytes written to its devices during a phase; `None` if other processes
     /// write to them too, in which case dirty bytes are unknown as well.
-    fn written_at(&self) -> Option<WrittenAt> {
+    fn write_counters(&self) -> Option<WriteCounters> {
         None
     }
 
     /// Returns the lateness of the device's answers, summed over all requests.
-    fn late(&self) -> Nanos {
+    fn lateness(&self) -> Nanos {
         Nanos(0)
     }
 

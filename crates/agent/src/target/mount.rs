@@ -39,7 +39,7 @@ impl Formatted {
             Mounting::Raw => return self.open_root(),
             Mounting::Served => {
                 let mount_point = self.mount_point.to_string_lossy();
-                let argv = self.filled(&self.plan.mount_command);
+                let argv = self.fill_in(&self.plan.mount_command);
                 let argv: Vec<String> =
                     argv.iter().map(|word| word.replace("{mount}", &mount_point)).collect();
                 self.workers = userspace::mount(&argv, &self.plan.env, &self.mount_point)?;
@@ -119,7 +119,7 @@ impl Formatted {
 
     fn run_on_pool(&self, command: fn(&PoolPlan) -> &Vec<String>) -> io::Result<()> {
         let Some(pool) = &self.plan.pool else { return Ok(()) };
-        let argv = self.filled(command(pool));
+        let argv = self.fill_in(command(pool));
         tool::run(&argv, &self.plan.env)?.check(&argv)
     }
 
@@ -138,7 +138,7 @@ impl Formatted {
         options: &str,
         target: &Path,
     ) -> io::Result<()> {
-        let options = self.filled(&[options.to_string()]).concat();
+        let options = self.fill_in(&[options.to_string()]).concat();
         let (flags, data) = mount::split(&options).map_err(io::Error::other)?;
         let data = std::ffi::CString::new(data).map_err(io::Error::other)?;
         let bits = MountFlags::from_bits_retain(mount::bits(&flags) as u32);

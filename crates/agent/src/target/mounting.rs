@@ -70,7 +70,7 @@ impl Mounting {
 
     /// Returns the part of a wanted gap that is possible: in memory, dropping caches has no effect, and unmounting
     /// loses everything.
-    pub fn can_do(&self, wanted: GapKind) -> GapKind {
+    pub fn possible_gap(&self, wanted: GapKind) -> GapKind {
         match wanted {
             GapKind::Drop | GapKind::Remount if self.in_memory() => GapKind::Sync,
             other => other,
@@ -78,7 +78,7 @@ impl Mounting {
     }
 
     /// Returns the name of a gap: if nothing is mounted, a remount only drops the page cache of the device.
-    pub fn name_of(&self, done: GapKind) -> &'static str {
+    pub fn gap_name(&self, done: GapKind) -> &'static str {
         match (self, done) {
             (Mounting::Raw, GapKind::Remount) => GapKind::Drop.name(),
             (_, other) => other.name(),
@@ -171,7 +171,7 @@ mod tests {
             (Mounting::Memory, [None, Sync, Sync, Sync]),
             (Mounting::Raw, [None, Sync, Drop, Drop]),
         ] {
-            let done = |wanted| mounting.name_of(mounting.can_do(wanted));
+            let done = |wanted| mounting.gap_name(mounting.possible_gap(wanted));
             assert_eq!([None, Sync, Drop, Remount].map(done), names.map(GapKind::name));
             assert_eq!(done(BackToBack), BackToBack.name());
         }

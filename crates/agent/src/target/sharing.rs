@@ -45,6 +45,6 @@ impl Formatted {
 
     /// Returns the mount point at which the file system is accessed; that of the first client, if clients share it.
     pub(super) fn access_path(&self) -> PathBuf {
-        self.shared.as_ref().map_or(self.mount_point.clone(), shared::Shared::first)
+        self.shared.as_ref().map_or(self.mount_point.clone(), shared::Shared::first_mount_point)
     }
 }

@@ -91,7 +91,7 @@ pub fn mount<'a>(
         let now = clock::now();
         if ended_at.is_none()
             && let Some(status) =
-                Pid::from_raw(child.id() as i32).map(process::ended).transpose()?.flatten()
+                Pid::from_raw(child.id() as i32).map(process::try_wait).transpose()?.flatten()
         {
             if status != ExitStatus::SUCCESS {
                 return Err(mount_error(&workers, &format!("failed ({status})")));
@@ -128,8 +128,8 @@ impl Workers {
 
     /// Describes the end of the first process seen at work that should still run; `None` while all do. To be used after
     /// a call has failed: a failure becomes visible shortly before the end of the process that served the call.
-    pub fn died(&self) -> Option<String> {
-        let ended = |pid: &Pid| process::ended(*pid).ok().flatten();
+    pub fn describe_death(&self) -> Option<String> {
+        let ended = |pid: &Pid| process::try_wait(*pid).ok().flatten();
         let started = clock::now();
         while self.output.is_some() && clock::now().since(started) < END_LIMIT {
             if let Some(status) = self.pids.iter().find_map(ended) {
@@ -174,7 +174,7 @@ impl Workers {
             if waited.is_empty() && !has_new {
                 break;
             }
-            let ended_pids = self.ended_of(&waited)?;
+            let ended_pids = self.ended_among(&waited)?;
             waited.retain(|pid| !ended_pids.contains(pid));
             if work.has_stalled(&children) {
                 return Err(io::Error::other(format!(
@@ -200,10 +200,10 @@ impl Workers {
     ///
     /// # Errors
     /// A process that ended with a failure.
-    fn ended_of(&self, pids: &[Pid]) -> io::Result<Vec<Pid>> {
+    fn ended_among(&self, pids: &[Pid]) -> io::Result<Vec<Pid>> {
         let mut ended_pids = Vec::new();
         for pid in pids {
-            match process::ended(*pid) {
+            match process::try_wait(*pid) {
                 Ok(Some(ExitStatus::SUCCESS)) => ended_pids.push(*pid),
                 Ok(Some(status)) => return Err(io::Error::other(self.describe_end(status))),
                 Ok(None) => {}
@@ -225,7 +225,7 @@ impl Workers {
             text.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
         match lines.len() {
             0 => "it printed nothing".into(),
-            some => lines[some.saturating_sub(MAX_LINES)..].join(" / "),
+            count => lines[count.saturating_sub(MAX_LINES)..].join(" / "),
         }
     }
 }
@@ -252,7 +252,7 @@ fn add_running(children: &[Child], waited: &mut Vec<Pid>) -> bool {
         has_new = true;
         match has_ended {
             // It did not serve the unmount, so its exit status does not matter.
-            true => _ = process::ended(*pid),
+            true => _ = process::try_wait(*pid),
             false => waited.push(*pid),
         }
     }
@@ -368,9 +368,9 @@ mod tests {
     }
 
     /// A process that is killed at the end of the test.
-    struct Killed(std::process::Child);
+    struct KillOnDrop(std::process::Child);
 
-    impl Drop for Killed {
+    impl Drop for KillOnDrop {
         fn drop(&mut self) {
             let _ = self.0.kill();
             let _ = self.0.wait();
@@ -381,7 +381,8 @@ mod tests {
     fn all_processes_left_by_the_command_are_waited_for() {
         // In a separate process: other tests have children too.
         let child = process::fork(|| {
-            let sleeper = || Ok::<_, io::Error>(Killed(Command::new("sleep").arg("1000").spawn()?));
+            let sleeper =
+                || Ok::<_, io::Error>(KillOnDrop(Command::new("sleep").arg("1000").spawn()?));
             let _other = sleeper()?;
             let pids = || -> io::Result<Vec<Pid>> {
                 Ok(children()?.into_iter().map(|child| child.pid).collect())
@@ -427,10 +428,10 @@ mod tests {
             workers.record_pids();
             let waited = workers.wait_until_ended(Nanos(200_000_000));
             let died = Workers { pids: vec![Pid::from_child(&hanging.0)], ..workers };
-            let before_death = died.died();
+            let before_death = died.describe_death();
             hanging.0.kill()?;
             wait_without_reaping(Pid::from_child(&hanging.0))?;
-            let after_death = died.died();
+            let after_death = died.describe_death();
             let expect_message = |result: io::Result<()>, expected: &str| match result {
                 Err(error) if error.to_string().contains(expected) => Ok(()),
                 result => Err(io::Error::other(format!("{result:?} and not {expected}"))),
@@ -444,7 +445,7 @@ mod tests {
         })
         .unwrap();
         loop {
-            if let Some(status) = process::ended(child).unwrap() {
+            if let Some(status) = process::try_wait(child).unwrap() {
                 break assert_eq!(status, ExitStatus::SUCCESS);
             }
             std::thread::sleep(POLL_INTERVAL);

@@ -58,10 +58,10 @@ impl Trial<'_> {
         if let Some(failure) = &result.failure {
             return Err(format!("the {role} '{line}' {failure}"));
         }
-        if result.left > 0 {
+        if result.left_running > 0 {
             self.conditions.notes.push(format!(
                 "the {role} left {} processes running, which were ended before the sync",
-                result.left
+                result.left_running
             ));
         }
         Ok(result)
@@ -72,10 +72,10 @@ impl Trial<'_> {
         if workload.command().is_none() {
             return Ok(());
         }
-        self.untimed(|target| target.gap(GapKind::Remount)).map_err(failed("last remount"))?;
+        self.run_untimed(|target| target.gap(GapKind::Remount)).map_err(failed("last remount"))?;
         let mailbox = self.mailbox;
         let mut on_progress = || mailbox.set(Word::Now, clock::now().0);
-        let tree = self.untimed(|target| tree_hash::hash(target.root(), &mut on_progress));
+        let tree = self.run_untimed(|target| tree_hash::hash(target.root(), &mut on_progress));
         self.measured.tree = Some(tree.map_err(failed("read the tree back"))?);
         Ok(())
     }

@@ -16,7 +16,7 @@ impl Trial<'_> {
     /// Compares the tree with the expected state after a phase.
     pub(super) fn verify(&mut self, workload: &dyn Workload, phase: usize) -> Result<(), String> {
         self.stage(Stage::Verifying);
-        let done = self.done.get(phase).map_or(&[][..], Vec::as_slice);
+        let done = self.work_done.get(phase).map_or(&[][..], Vec::as_slice);
         let tree = workload.tree_after(phase, done);
         self.compare(tree.as_ref())
     }
@@ -35,7 +35,7 @@ impl Trial<'_> {
         let report = match &self.device {
             Some((device, file)) => File::open(Path::new(OsStr::from_bytes(device.to_bytes())))
                 .and_then(|device| verify_device(device, tree, file, &self.contents, mode)),
-            None => self.target.observed(&mut |root| {
+            None => self.target.with_observer(&mut |root| {
                 verify(root, tree, &self.contents, mode, seed, &mut on_progress)
             }),
         };
@@ -65,7 +65,7 @@ impl Trial<'_> {
             phases.len().checked_sub(1).filter(|last| phases[*last].verify && self.makes_calls())
         {
             let (verified, elapsed_ns) = elapsed(|| {
-                let done = self.untimed(|target| target.gap(GapKind::Remount));
+                let done = self.run_untimed(|target| target.gap(GapKind::Remount));
                 let done = done.map_err(failed("last remount"))?;
                 self.verify(workload, last).map(|()| done)
             });
@@ -74,7 +74,7 @@ impl Trial<'_> {
             self.measured.gaps.push(Gap { before, wanted, done, elapsed_ns });
         }
         self.hash_tree(workload)?;
-        self.count_aged()?;
+        self.verify_aged_files()?;
         self.stage(Stage::Checking);
         self.target.finish().map_err(failed("unmount"))?;
         let phases = &self.measured.phases;

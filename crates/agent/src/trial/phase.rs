@@ -15,7 +15,7 @@ use super::{SAMPLER, Trial, elapsed, failed, failure};
 use crate::account::{Account, Instruments, device_since, dirty_bytes, own_cpu};
 use crate::over_time::{self, PhaseSamples};
 use crate::sampler::{Sampler, dirty_and_writeback};
-use crate::target::{Target, WrittenAt};
+use crate::target::{Target, WriteCounters};
 use crate::{machine, processor};
 
 impl Trial<'_> {
@@ -30,7 +30,7 @@ impl Trial<'_> {
     ) -> Result<Phase, String> {
         let instruments = self.instruments();
         let before = self.start_phase();
-        let Issued { done, command, opened, counts_before, written_at, together } =
+        let Issued { done, command, opened, counts_before, write_counters, concurrent_threads } =
             self.issue(workload, index, spec, &instruments)?;
         let (outcome, counting) = (done.outcome, self.processor());
         let settled = self.settle(continues, counting)?;
@@ -41,9 +41,9 @@ impl Trial<'_> {
         let spent =
             Account::close(&instruments, &opened).with_command_time(command.user, command.system);
         let (device, devices, late_ns) = before.since(self.target);
-        let engine_ns = engine_cost.for_ops(outcome.ops / u64::from(together));
+        let engine_ns = engine_cost.for_ops(outcome.ops / u64::from(concurrent_threads));
         let instrument = spent.instrument(late_ns, engine_ns);
-        let phase_samples = self.samples(written_at, device)?;
+        let phase_samples = self.samples(write_counters, device)?;
         self.ops_before += outcome.ops;
         let shares = done.done.clone();
         self.close_replay(workload, index, &done.differences)?;
@@ -54,7 +54,7 @@ impl Trial<'_> {
         self.series.extend(over_time::series(spec.name, timeline, length, phase_samples));
         self.check_calls(workload, (index, spec.name), &shares, &recorder, outcome.removals > 0)?;
         let units = workload.work_units_after(index, &shares);
-        self.done.push(shares);
+        self.work_done.push(shares);
         Ok(Phase {
             name: spec.name.to_string(),
             returned_ns: outcome.returned.since(outcome.started),
@@ -83,7 +83,7 @@ impl Trial<'_> {
 
     /// Starts a phase of the target and returns its counters at the start.
     fn start_phase(&mut self) -> Counters {
-        let before = Counters::of(self.target);
+        let before = Counters::read(self.target);
         self.target.start_phase();
         before
     }
@@ -103,12 +103,12 @@ impl Trial<'_> {
         instruments: &Instruments,
     ) -> Result<Issued, String> {
         let (mailbox, ops_before) = (self.mailbox, self.ops_before);
-        let written_at = self.target.written_at();
-        let sampler = self.sampler.as_mut().filter(|_| written_at.is_some());
-        if let (Some(sampler), Some(at)) = (sampler, &written_at) {
-            sampler.ready(&at.files).map_err(failed(SAMPLER))?;
+        let write_counters = self.target.write_counters();
+        let sampler = self.sampler.as_mut().filter(|_| write_counters.is_some());
+        if let (Some(sampler), Some(counters)) = (sampler, &write_counters) {
+            sampler.ready(&counters.files).map_err(failed(SAMPLER))?;
         }
-        let sampler = self.sampler.as_ref().filter(|_| written_at.is_some());
+        let sampler = self.sampler.as_ref().filter(|_| write_counters.is_some());
         let plan = &self.job.plan;
         let roots = self.target.roots();
         let phase_run = PhaseRun {
@@ -124,7 +124,7 @@ impl Trial<'_> {
             slots: self.slots.as_ref(),
             process_share: None,
         };
-        let together = machine::at_once(phase_run.threads());
+        let concurrent_threads = machine::concurrent_threads(phase_run.threads());
         let counting = self.processor();
         let (mut counts_before, mut account_before) = (None, None);
         self.add_event(PhaseEventKind::Begin, index);
@@ -146,20 +146,22 @@ impl Trial<'_> {
         let command = self.run_command(workload, &mut done.outcome)?;
         self.add_event(PhaseEventKind::Returned, index);
         let opened = account_before.unwrap_or_default();
-        Ok(Issued { done, command, opened, counts_before, written_at, together })
+        Ok(Issued { done, command, opened, counts_before, write_counters, concurrent_threads })
     }
 
     /// Ends the sampling of a phase, if there is a sampler.
     fn samples(
         &mut self,
-        written_at: Option<WrittenAt>,
+        write_counters: Option<WriteCounters>,
         device: Option<Device>,
     ) -> Result<Option<PhaseSamples>, String> {
-        Ok(match (&mut self.sampler, written_at) {
-            (Some(sampler), Some(at)) => Some(PhaseSamples {
+        Ok(match (&mut self.sampler, write_counters) {
+            (Some(sampler), Some(counters)) => Some(PhaseSamples {
                 samples: sampler.end().map_err(failed(SAMPLER))?,
                 unwritten: dirty_and_writeback(),
-                written: device.filter(|_| at.any).map(|device| device.bytes_written.0),
+                written: device
+                    .filter(|_| counters.has_device)
+                    .map(|device| device.bytes_written.0),
             }),
             _ => None,
         })
@@ -217,9 +219,9 @@ struct Issued {
     /// The account at the start of the phase.
     opened: Account,
     counts_before: Option<ProcessorCounts>,
-    written_at: Option<WrittenAt>,
+    write_counters: Option<WriteCounters>,
     /// The number of threads that can run at the same time.
-    together: u32,
+    concurrent_threads: u32,
 }
 
 /// The state of the file system after a phase, and the times at which it was reached.
@@ -258,12 +260,13 @@ struct Counters {
 
 impl Counters {
     /// Reads the current counters.
-    fn of(target: &dyn Target) -> Counters {
+    fn read(target: &dyn Target) -> Counters {
         let (device, devices) = (target.device(), target.devices());
-        Counters { device, devices, late: target.late() }
+        Counters { device, devices, late: target.lateness() }
     }
 
-    /// Returns the counts since then: for the device, for each of several devices, and the lateness of the servers.
+    /// Returns the counts since these counters were read: for the device, for each of several devices, and the
+    /// lateness of the servers.
     fn since(&self, target: &dyn Target) -> (Option<Device>, BTreeMap<String, Device>, Nanos) {
         let (device, devices) = (target.device(), target.devices());
         let device = device.zip(self.device).map(|(now, earlier)| device_since(&now, &earlier));
@@ -272,6 +275,6 @@ impl Counters {
             Some((name, since))
         };
         let devices = devices.into_iter().filter_map(since).collect();
-        (device, devices, target.late() - self.late)
+        (device, devices, target.lateness() - self.late)
     }
 }

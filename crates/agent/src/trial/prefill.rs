@@ -27,7 +27,7 @@ impl Trial<'_> {
         run_phase(ops.as_mut(), &mut issuer, &mut recorder, &mut on_progress)
             .map_err(|error| failure("before the first", &error.into()))?;
         drop(issuer);
-        self.untimed(|target| target.gap(GapKind::Remount)).map_err(failed("remount"))?;
+        self.run_untimed(|target| target.gap(GapKind::Remount)).map_err(failed("remount"))?;
         let space = self.space_used().map_err(failed("statfs"))?;
         let calls: Vec<String> =
             recorder.counts().iter().map(|(kind, count)| format!("{kind} {count}")).collect();

@@ -42,9 +42,9 @@ impl Trial<'_> {
             return Ok(());
         }
         let mailbox = self.mailbox;
-        let mut beat = |_| mailbox.set(Word::Now, clock::now().0);
+        let mut note_progress = |_| mailbox.set(Word::Now, clock::now().0);
         self.target.set_timed(false);
-        let read = read_once(self.target.root(), &mut beat);
+        let read = read_once(self.target.root(), &mut note_progress);
         self.target.set_timed(true);
         read.map_err(failed("read the initial tree"))
     }
@@ -75,10 +75,10 @@ impl Trial<'_> {
         if let Some(report) = &mut self.conditions.replay {
             report.differing += differences.count();
         }
-        let mounted = self.conditions.mount.split_whitespace().next().unwrap_or_default();
-        let (notes, failed) = replayed::judge(differences, &recording, mounted);
-        let several = workload.phases();
-        let name = several.get(phase).filter(|_| several.len() > 1).map(|phase| phase.name);
+        let mount_type = self.conditions.mount.split_whitespace().next().unwrap_or_default();
+        let (notes, failed) = replayed::judge(differences, &recording, mount_type);
+        let phases = workload.phases();
+        let name = phases.get(phase).filter(|_| phases.len() > 1).map(|phase| phase.name);
         let named = |note: String| match name {
             Some(name) => format!("phase {name}: {note}"),
             None => note,

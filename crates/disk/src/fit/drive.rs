@@ -64,7 +64,7 @@ impl Drive for Modelled {
     }
 
     fn read_all(&mut self, offsets: &[u64], sectors: u32, depth: u32) -> io::Result<Nanos> {
-        let begin = self.now;
+        let start = self.now;
         for (at, offset) in offsets.iter().enumerate() {
             if at >= depth as usize {
                 self.wait();
@@ -72,6 +72,6 @@ impl Drive for Modelled {
             self.submit(*offset, sectors);
         }
         (0..offsets.len().min(depth as usize)).for_each(|_| self.wait());
-        Ok(self.now.since(begin))
+        Ok(self.now.since(start))
     }
 }

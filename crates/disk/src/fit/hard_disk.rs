@@ -4,7 +4,7 @@ use fsdyno_record::Nanos;
 use serde_json::{Value, json};
 
 use super::drive::{Drive, Modelled};
-use super::probe::{BLOCK, Check, LARGE, Samples, Timed};
+use super::probe::{BLOCK, Check, LARGE, Samples, TimedRead};
 use super::{Facts, FitError, Fitted, Parameter, Prediction};
 use crate::SECTOR;
 use crate::catalog;
@@ -62,10 +62,10 @@ pub fn fit(samples: &Samples, facts: &Facts, sectors: u64) -> Result<Fitted, Fit
         }
         _ => (&MISSES[..], "measured: best predictor at queue depth 8, of 8 candidates"),
     };
-    for more in misses {
+    for miss_us in misses {
         let mut parameters = parameters.clone();
-        parameters.push(measured("miss_overhead_us", json!(overhead_us + more), from));
-        let (spec, used) = with_seeks(samples, facts, sectors, &mut parameters, turn_us)?;
+        parameters.push(new_parameter("miss_overhead_us", json!(overhead_us + miss_us), from));
+        let (spec, used) = fit_seeks(samples, facts, sectors, &mut parameters, turn_us)?;
         let time = samples.queued.replay(&mut Modelled::new(&spec, 1))?;
         let error = (time.seconds().max(1e-9) / samples.queued.time.seconds().max(1e-9)).ln().abs();
         if best.as_ref().is_none_or(|(best_error, ..)| error < *best_error) {
@@ -79,7 +79,7 @@ pub fn fit(samples: &Samples, facts: &Facts, sectors: u64) -> Result<Fitted, Fit
 }
 
 /// Returns a parameter with its source.
-fn measured(name: &'static str, value: Value, from: &str) -> Parameter {
+fn new_parameter(name: &'static str, value: Value, from: &str) -> Parameter {
     Parameter { name, value, from: from.to_string() }
 }
 
@@ -99,24 +99,24 @@ fn measured_parameters(
 ) -> Vec<Parameter> {
     vec![
         Parameter { name: "rpm", value: json!(rpm), from: rpm_from },
-        measured(
+        new_parameter(
             "outer_rate_kb",
             json!(rates.outer),
             "measured: long reads at 13 offsets, the square of their rates by least squares over the bytes (where the \
              rate falls linearly over the tracks, its square does over the bytes)",
         ),
-        measured("inner_rate_kb", json!(rates.inner), "measured with the outer rate"),
-        measured(
+        new_parameter("inner_rate_kb", json!(rates.inner), "measured with the outer rate"),
+        new_parameter(
             "interface_rate_kb",
             json!(rates.interface_kb),
             "measured: 64 KiB against 4 KiB from the drive's memory, including the transfer to the host",
         ),
-        measured(
+        new_parameter(
             "overhead_us",
             json!(overhead_us),
             "measured: the median of repeated reads of 4 KiB from the drive's memory, including the host's overhead",
         ),
-        measured(
+        new_parameter(
             "flush_alone",
             json!(facts.ata),
             "by the protocol: ATA's FLUSH CACHE is not a queued command, SCSI's SYNCHRONIZE CACHE is",
@@ -126,7 +126,7 @@ fn measured_parameters(
 
 /// Fits the seeks to the other parameters and adds them; returns the disk and the number of reads
 /// in the fit.
-fn with_seeks(
+fn fit_seeks(
     samples: &Samples,
     facts: &Facts,
     sectors: u64,
@@ -137,13 +137,13 @@ fn with_seeks(
     let [nearest, average, full] = curve.seeks;
     let read = json!({"track_to_track_us": nearest, "average_us": average, "full_stroke_us": full});
     let [write, age] = estimates(curve.seeks, turn_us, facts.queue.depth);
-    let found = format!(
+    let source = format!(
         "measured: least squares over {} reads, minus the model's time without the seek",
         curve.used
     );
     let from = |name, value, from: &str| Parameter { name, value, from: from.to_string() };
     parameters.extend([
-        from("seek_read", read, &found),
+        from("seek_read", read, &source),
         from(
             "seek_write",
             write,
@@ -161,10 +161,10 @@ fn with_seeks(
 /// Returns the controller overhead of a command in microseconds, and the interface rate in kB/s.
 fn controller(samples: &Samples) -> (u64, u64) {
     let (small, large) = (median(&samples.cached), median(&samples.cached_large));
-    let more = large.since(small).0.max(1);
+    let additional_ns = large.since(small).0.max(1);
     let bytes = u64::from(LARGE - BLOCK) * SECTOR;
     // One byte per nanosecond is 1,000,000 kB/s.
-    let rate = (bytes * 1_000_000 / more).clamp(100, 100_000_000);
+    let rate = (bytes * 1_000_000 / additional_ns).clamp(100, 100_000_000);
     let transfer = u64::from(BLOCK) * SECTOR * 1_000_000 / rate;
     (small.0.saturating_sub(transfer) / 1000, rate)
 }
@@ -271,7 +271,7 @@ fn curve(samples: &Samples, mut spec: DiskSpec, turn_us: u64) -> Result<Curve, F
     let mut seeks = [1000.0, 9000.0, 18_000.0];
     let mut used = 0;
     for round in 0..ROUNDS {
-        set(&mut spec, seeks);
+        set_seeks(&mut spec, seeks);
         let without_seek = time_without_seek(samples, &spec)?;
         let movements = movements(samples, &spec, seeks)?;
         let (mut normal, mut right) = ([[0.0; 3]; 3], [0.0; 3]);
@@ -294,7 +294,7 @@ fn curve(samples: &Samples, mut spec: DiskSpec, turn_us: u64) -> Result<Curve, F
     Ok(Curve { seeks: seeks.map(|seek| seek.round() as u64), used })
 }
 
-fn set(spec: &mut DiskSpec, seeks: [f64; 3]) {
+fn set_seeks(spec: &mut DiskSpec, seeks: [f64; 3]) {
     let [nearest, average, full] = seeks.map(|seek| seek.round().max(1.0) as u64);
     if let Model::Hdd(hdd) = &mut spec.model {
         let seek = &mut hdd.seek_read;
@@ -311,7 +311,7 @@ fn nearest_possible(spec: &DiskSpec, seeks: [f64; 3]) -> [f64; 3] {
     let average = seeks[1].clamp(nearest * 1.1, 100_000.0);
     let mut spec = spec.clone();
     let mut is_valid = |full: f64| {
-        set(&mut spec, [nearest, average, full]);
+        set_seeks(&mut spec, [nearest, average, full]);
         // The age limit is estimated later; only the curve is checked here.
         if let Model::Hdd(hdd) = &mut spec.model {
             hdd.age_limit_us = 600_000_000;
@@ -360,7 +360,7 @@ fn movements(
     for at in 0..3 {
         let (mut spec, mut seeks) = (spec.clone(), seeks);
         seeks[at] += STEP_US;
-        set(&mut spec, seeks);
+        set_seeks(&mut spec, seeks);
         others.push(geometry(&spec)?);
     }
     let movement = |(from, to)| {
@@ -379,7 +379,7 @@ fn geometry(spec: &DiskSpec) -> Result<Geometry, FitError> {
     Ok(Geometry::new(hdd, spec.capacity.0 / SECTOR, 0))
 }
 
-fn pairs(reads: &[Timed]) -> impl Iterator<Item = (u64, u64)> + '_ {
+fn pairs(reads: &[TimedRead]) -> impl Iterator<Item = (u64, u64)> + '_ {
     reads.windows(2).map(|pair| (pair[0].sector, pair[1].sector))
 }
 
@@ -415,7 +415,7 @@ fn solve(mut a: [[f64; 3]; 3], mut b: [f64; 3]) -> Option<[f64; 3]> {
 pub fn sources(
     spec: &DiskSpec,
     facts: &Facts,
-    found: &[Parameter],
+    fitted: &[Parameter],
     base: &str,
 ) -> Result<Vec<Source>, FitError> {
     let model = serde_json::to_value(&spec.model)?;
@@ -429,7 +429,7 @@ pub fn sources(
     let mut rest = Vec::new();
     for (name, value) in model.as_object().into_iter().flatten().filter(|(name, _)| *name != "law")
     {
-        match found.iter().find(|parameter| parameter.name == name) {
+        match fitted.iter().find(|parameter| parameter.name == name) {
             Some(parameter) => sources.push(Source {
                 what: name.clone(),
                 value: value.to_string().replace(['{', '}', '"'], ""),

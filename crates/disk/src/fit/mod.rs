@@ -16,7 +16,7 @@ mod text;
 
 pub use drive::{Drive, Modelled};
 pub use hard_disk::fit;
-pub use probe::{BLOCK, Check, Long, Samples, Timed, probe};
+pub use probe::{BLOCK, Check, LongRead, Samples, TimedRead, probe};
 pub use solid_state::{FlashSamples, fit_flash, mean_read_time, probe_flash};
 
 use fsdyno_record::Nanos;
@@ -125,7 +125,7 @@ pub enum FitError {
          {measured:.0} were measured ({error:+.0} %): other load, a cache in front of the drive, or not a \
          solid-state disk; repeat with more --seconds while nothing else uses it"
     )]
-    Far {
+    Inaccurate {
         /// Reads in flight.
         depth: u32,
         /// Reads per second of the drive.

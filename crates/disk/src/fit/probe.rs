@@ -38,7 +38,7 @@ const MAX_READS: usize = 50_000;
 
 /// A small read and its time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Timed {
+pub struct TimedRead {
     /// Its first sector.
     pub sector: u64,
     /// Time from submission to completion.
@@ -47,7 +47,7 @@ pub struct Timed {
 
 /// A contiguous long read, after the read of a piece that moved the arm to its start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Long {
+pub struct LongRead {
     /// Its first sector.
     pub sector: u64,
     /// Number of sectors.
@@ -79,9 +79,9 @@ pub struct Samples {
     /// Reads of blocks in descending order, each of which takes one revolution.
     pub backwards: Vec<Nanos>,
     /// Long reads from the first sector to the last.
-    pub long: Vec<Long>,
+    pub long: Vec<LongRead>,
     /// Single reads in order, with short and long seeks.
-    pub seeks: Vec<Timed>,
+    pub seeks: Vec<TimedRead>,
     /// Reads with a queue: the overhead of one command overlaps with the seek of another.
     pub queued: Check,
     /// Reads for checking the fit.
@@ -100,21 +100,27 @@ pub fn probe(
     let share = |percent: u64| Nanos(seconds * 10_000_000 * percent);
     let mut samples = Samples::default();
     step("the drive's memory and rotation");
-    memory_and_rotation(drive, share(8), &mut samples)?;
+    probe_memory_and_rotation(drive, share(8), &mut samples)?;
     step("long reads from the outer edge to the inner");
-    long(drive, share(23), &mut samples)?;
+    probe_long_reads(drive, share(23), &mut samples)?;
     step("seeks, near and far");
-    seeks(drive, share(37), &mut samples)?;
+    probe_seeks(drive, share(37), &mut samples)?;
     step(&format!("random reads, {QUEUED} in flight"));
-    samples.queued = random(drive, QUEUED, READS_PER_THREAD, MAX_READS, share(12))?;
+    samples.queued = probe_random_reads(drive, QUEUED, READS_PER_THREAD, MAX_READS, share(12))?;
     for depth in DEPTHS {
         step(&format!("random reads, {depth} in flight, to check the fit"));
-        samples.checks.push(random(drive, depth, READS_PER_THREAD, MAX_READS, share(10))?);
+        samples.checks.push(probe_random_reads(
+            drive,
+            depth,
+            READS_PER_THREAD,
+            MAX_READS,
+            share(10),
+        )?);
     }
     Ok(samples)
 }
 
-fn memory_and_rotation(
+fn probe_memory_and_rotation(
     drive: &mut dyn Drive,
     budget: Nanos,
     samples: &mut Samples,
@@ -139,7 +145,7 @@ fn memory_and_rotation(
     Ok(())
 }
 
-fn long(drive: &mut dyn Drive, budget: Nanos, samples: &mut Samples) -> io::Result<()> {
+fn probe_long_reads(drive: &mut dyn Drive, budget: Nanos, samples: &mut Samples) -> io::Result<()> {
     let room = drive.sectors().saturating_sub(MAX_LONG + u64::from(PIECE));
     for index in 0..OFFSETS {
         let first = room / (OFFSETS - 1) * index / u64::from(BLOCK) * u64::from(BLOCK);
@@ -150,12 +156,12 @@ fn long(drive: &mut dyn Drive, budget: Nanos, samples: &mut Samples) -> io::Resu
             time += drive.read(sector + sectors, PIECE)?;
             sectors += u64::from(PIECE);
         }
-        samples.long.push(Long { sector, sectors, time });
+        samples.long.push(LongRead { sector, sectors, time });
     }
     Ok(())
 }
 
-fn seeks(drive: &mut dyn Drive, budget: Nanos, samples: &mut Samples) -> io::Result<()> {
+fn probe_seeks(drive: &mut dyn Drive, budget: Nanos, samples: &mut Samples) -> io::Result<()> {
     let mut draws = seed::stream(1, "ways of the arm");
     let blocks = drive.sectors() / u64::from(BLOCK);
     let mut at = blocks / 2;
@@ -174,13 +180,13 @@ fn seeks(drive: &mut dyn Drive, budget: Nanos, samples: &mut Samples) -> io::Res
         let sector = at * u64::from(BLOCK);
         let time = drive.read(sector, BLOCK)?;
         spent += time;
-        samples.seeks.push(Timed { sector, time });
+        samples.seeks.push(TimedRead { sector, time });
     }
     Ok(())
 }
 
 /// Performs random small reads in batches of `per_thread` per thread, until `max_reads` or `budget` is reached.
-pub fn random(
+pub fn probe_random_reads(
     drive: &mut dyn Drive,
     depth: u32,
     per_thread: u32,

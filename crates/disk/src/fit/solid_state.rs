@@ -12,7 +12,7 @@ use serde_json::json;
 
 use super::drive::{Drive, Modelled};
 use super::hard_disk::{median, predict, sources};
-use super::probe::{BLOCK, Check, random};
+use super::probe::{BLOCK, Check, probe_random_reads};
 use super::{Facts, FitError, Fitted, Parameter};
 use crate::SECTOR;
 use crate::catalog;
@@ -29,10 +29,10 @@ fn base(facts: &Facts) -> &'static str {
 }
 
 /// Queue depths of the fit and of its check; those of NVMe drives follow.
-const FITTED: [u32; 4] = [1, 4, 16, 32];
-const CHECKED: &[u32] = &[2, 8];
-const FITTED_NVME: [u32; 4] = [1, 4, 16, 128];
-const CHECKED_NVME: &[u32] = &[2, 8, 32, 64];
+const FIT_DEPTHS: [u32; 4] = [1, 4, 16, 32];
+const CHECK_DEPTHS: &[u32] = &[2, 8];
+const FIT_DEPTHS_NVME: [u32; 4] = [1, 4, 16, 128];
+const CHECK_DEPTHS_NVME: &[u32] = &[2, 8, 32, 64];
 
 /// Reads per thread in one batch (enough to make the start of the threads negligible), and maximum number of
 /// reads at one depth (enough for a rate accurate to 1 %, few enough for a fast search).
@@ -103,7 +103,8 @@ pub fn probe_flash(
     seconds: u64,
     step: &mut dyn FnMut(&str),
 ) -> io::Result<FlashSamples> {
-    let (fitted, checked) = if nvme { (FITTED_NVME, CHECKED_NVME) } else { (FITTED, CHECKED) };
+    let (fitted, checked) =
+        if nvme { (FIT_DEPTHS_NVME, CHECK_DEPTHS_NVME) } else { (FIT_DEPTHS, CHECK_DEPTHS) };
     let share = Nanos(seconds * 1_000_000_000 / 8);
     let mut samples = FlashSamples::default();
     step("repeated reads of one block");
@@ -114,21 +115,25 @@ pub fn probe_flash(
     }
     step("long sequential reads");
     for (sectors, time) in LONG.iter().zip(&mut samples.long) {
-        *time = in_sequence(drive, *sectors, share)?;
+        *time = mean_sequential_read_time(drive, *sectors, share)?;
     }
     for depth in fitted {
         step(&format!("random reads, {depth} in flight"));
-        samples.fitted.push(random(drive, depth, READS_PER_THREAD, MAX_READS, share)?);
+        samples.fitted.push(probe_random_reads(drive, depth, READS_PER_THREAD, MAX_READS, share)?);
     }
     for depth in checked.iter().copied() {
         step(&format!("random reads, {depth} in flight, to check the fit"));
-        samples.checks.push(random(drive, depth, READS_PER_THREAD, MAX_READS, share)?);
+        samples.checks.push(probe_random_reads(drive, depth, READS_PER_THREAD, MAX_READS, share)?);
     }
     Ok(samples)
 }
 
 /// Measures the mean time of a sequential read of `sectors` sectors with a queue.
-fn in_sequence(drive: &mut dyn Drive, sectors: u32, budget: Nanos) -> io::Result<Nanos> {
+fn mean_sequential_read_time(
+    drive: &mut dyn Drive,
+    sectors: u32,
+    budget: Nanos,
+) -> io::Result<Nanos> {
     /// Number of reads in one run, and number of runs.
     const RUN: u64 = 1024;
     const RUNS: u64 = 4;
@@ -152,17 +157,17 @@ fn in_sequence(drive: &mut dyn Drive, sectors: u32, budget: Nanos) -> io::Result
 /// The reason why the samples are not those of flash.
 pub fn fit_flash(samples: &FlashSamples, facts: &Facts, sectors: u64) -> Result<Fitted, FitError> {
     let each = |check: &Check| Nanos(check.time.0 / check.offsets.len().max(1) as u64);
-    let [one, .., all] = samples.fitted.as_slice() else { return Err(FitError::TooFew(0)) };
-    if each(one) < MIN_FLASH_TIME {
-        return Err(FitError::Memory { took: each(one), least: MIN_FLASH_TIME });
+    let [single, .., deepest] = samples.fitted.as_slice() else { return Err(FitError::TooFew(0)) };
+    if each(single) < MIN_FLASH_TIME {
+        return Err(FitError::Memory { took: each(single), least: MIN_FLASH_TIME });
     }
     // The additional time of the larger size is the interface's time for the additional bytes.
-    let more = samples.long[1].0.saturating_sub(samples.long[0].0).max(1);
-    let rate = u64::from(LONG[1] - LONG[0]) * SECTOR * 1_000_000 / more;
+    let additional_ns = samples.long[1].0.saturating_sub(samples.long[0].0).max(1);
+    let rate = u64::from(LONG[1] - LONG[0]) * SECTOR * 1_000_000 / additional_ns;
     let rate = rate.clamp(100, 100_000_000);
-    let sensed = each(one).0.saturating_sub(median(&samples.repeated).0) / 1000;
+    let sensed = each(single).0.saturating_sub(median(&samples.repeated).0) / 1000;
     let mut best: Option<Candidate> = None;
-    let shares = SHARES.map(|percent| each(one).0 / 1000 * percent / 100);
+    let shares = SHARES.map(|percent| each(single).0 / 1000 * percent / 100);
     for (at, read_us) in std::iter::once(sensed).chain(shares).enumerate() {
         if best.as_ref().is_some_and(|best| best.measured && best.error < MIN_IMPROVEMENT) {
             break;
@@ -179,12 +184,12 @@ pub fn fit_flash(samples: &FlashSamples, facts: &Facts, sectors: u64) -> Result<
         }
     }
     let Some(Candidate { mut spec, measured, .. }) = best else { return Err(FitError::TooFew(0)) };
-    let found = parameters(ssd(&spec)?, measured, each(all), facts);
+    let found = parameters(ssd(&spec)?, measured, each(deepest), facts);
     spec.source = sources(&spec, facts, &found, base(facts))?;
     let predictions = predict(&samples.checks, &spec)?;
     if let Some(inaccurate) = predictions.iter().find(|check| check.error().abs() > MAX_ERROR) {
         let (depth, error) = (inaccurate.depth, inaccurate.error());
-        return Err(FitError::Far {
+        return Err(FitError::Inaccurate {
             depth,
             measured: inaccurate.measured,
             predicted: inaccurate.predicted,
@@ -220,7 +225,9 @@ impl Parameters {
         sectors: u64,
     ) -> Result<Candidate, FitError> {
         let mut spec = disk(facts, sectors, self)?;
-        let [one, .., all] = samples.fitted.as_slice() else { return Err(FitError::TooFew(0)) };
+        let [single, .., deepest] = samples.fitted.as_slice() else {
+            return Err(FitError::TooFew(0));
+        };
         let mean_error = |check: &Check, spec: &DiskSpec| -> Result<f64, FitError> {
             let time = check.replay(&mut Modelled::new(spec, 1))?;
             Ok((check.time.0 as f64 - time.0 as f64) / check.offsets.len().max(1) as f64)
@@ -231,11 +238,11 @@ impl Parameters {
         // The two affect each other slightly, so there are at least two rounds; more are needed if the dies are also
         // nearly a bottleneck, since a longer command then lengthens a read by less.
         for round in 1..=MAX_ROUNDS {
-            let command = mean_error(all, &spec)?;
+            let command = mean_error(deepest, &spec)?;
             add(&mut ssd_mut(&mut spec)?.read_command_ns, command);
-            let latency = mean_error(one, &spec)?;
+            let latency = mean_error(single, &spec)?;
             add(&mut ssd_mut(&mut spec)?.read_latency_ns, latency);
-            let each = all.time.0 as f64 / all.offsets.len().max(1) as f64;
+            let each = deepest.time.0 as f64 / deepest.offsets.len().max(1) as f64;
             if round >= 2 && command.abs() < each / 200.0 {
                 break;
             }
@@ -298,7 +305,7 @@ fn ssd_mut(spec: &mut DiskSpec) -> Result<&mut Ssd, FitError> {
 /// Returns the fitted parameters with their sources.
 fn parameters(ssd: &Ssd, measured: bool, busiest: Nanos, facts: &Facts) -> Vec<Parameter> {
     let base = base(facts);
-    let [.., deepest] = if facts.nvme { FITTED_NVME } else { FITTED };
+    let [.., deepest] = if facts.nvme { FIT_DEPTHS_NVME } else { FIT_DEPTHS };
     let from = |name, value, from: String| Parameter { name, value, from };
     let sensing = if measured {
         "measured: random reads of 4 KiB one at a time, minus repeated reads of one block"

@@ -84,7 +84,7 @@ impl<M: Memory> Store<M> {
     }
 
     /// Returns the medium's content of a partly cached block.
-    pub(super) fn mixed(&mut self, entry: Entry) -> [u8; BLOCK as usize] {
+    pub(super) fn medium_content(&mut self, entry: Entry) -> [u8; BLOCK as usize] {
         let mut bytes = [0; BLOCK as usize];
         for sector in 0..PER_BLOCK {
             let cached = entry.mask & (1 << sector) != 0;

@@ -231,7 +231,7 @@ impl<M: Memory> Store<M> {
                     let block = [byte; BLOCK as usize];
                     (at..stop).step_by(BLOCK as usize).for_each(|offset| out(offset, &block));
                 }
-                ViewedBlock::Mixed(entry) => out(at, &self.mixed(entry)),
+                ViewedBlock::Mixed(entry) => out(at, &self.medium_content(entry)),
             }
             at = stop;
         }

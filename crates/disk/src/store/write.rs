@@ -143,7 +143,7 @@ impl<M: Memory> Store<M> {
         };
         self.header.update(&mut self.memory);
         // Sectors of the slot outside the mask may be overwritten: they are read from `visible`, never from here.
-        let bytes = self.mixed(entry);
+        let bytes = self.medium_content(entry);
         self.memory
             .slice(self.header.offset_of(medium_slot), BLOCK as usize)
             .copy_from_slice(&bytes);

@@ -1,6 +1,6 @@
 //! Tests model and store together, as in the server: promised versions are on the medium.
 
-#![allow(clippy::unwrap_used, reason = "helpers of tests may panic")]
+#![allow(clippy::unwrap_used, reason = "test helpers may panic")]
 
 use std::collections::BTreeMap;
 use std::convert::Infallible;
@@ -109,7 +109,7 @@ impl Bench {
     }
 }
 
-fn requests(bench: &mut Bench, draws: &mut SplitMix64, write_through: bool) {
+fn play_random_requests(bench: &mut Bench, draws: &mut SplitMix64, write_through: bool) {
     for id in 0..300 {
         let (sector, maximum) = (draws.below(SECTORS), 1 + draws.below(40));
         let sectors = maximum.min(SECTORS - sector) as u32;
@@ -126,13 +126,13 @@ fn requests(bench: &mut Bench, draws: &mut SplitMix64, write_through: bool) {
     assert!(bench.waiting.is_empty(), "requests without completion");
 }
 
-fn full() -> bool {
+fn is_full_test() -> bool {
     std::env::var("FSDYNO_TEST").is_ok_and(|it| it == "full")
 }
 
 /// Fewer cases without `FSDYNO_TEST=full`: each takes seconds, because it reads the whole medium after each flush.
 fn cases() -> u32 {
-    if full() { 12 } else { 1 }
+    if is_full_test() { 12 } else { 1 }
 }
 
 proptest! {
@@ -147,13 +147,13 @@ proptest! {
             }
             let modes = [WriteCache::WriteBack, WriteCache::WriteThrough];
             for (number, mode) in modes.into_iter().enumerate() {
-                if !full() && index % 2 != number {
+                if !is_full_test() && index % 2 != number {
                     continue;
                 }
                 spec.queue.write_cache = mode;
                 let mut bench = Bench::new(&spec);
                 let write_through = mode == WriteCache::WriteThrough;
-                requests(&mut bench, &mut stream(seed, "requests"), write_through);
+                play_random_requests(&mut bench, &mut stream(seed, "requests"), write_through);
                 bench.submit(1000, Action::Flush, 0, 0, false);
                 bench.play(bench.now + Nanos(3_600_000_000_000), write_through);
                 prop_assert!(bench.store.is_persisted(), "{name}: a flush did not persist everything");

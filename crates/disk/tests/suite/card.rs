@@ -1,6 +1,6 @@
 //! Tests the flash card against the figures to which it was fitted, and against others.
 
-#![allow(clippy::unwrap_used, clippy::expect_used, reason = "helpers of tests may panic")]
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "test helpers may panic")]
 
 use fsdyno_disk::models::{Card, Model};
 use fsdyno_disk::{Action, DiskSpec, Request, catalog};
@@ -56,7 +56,7 @@ fn assert_near(what: &str, measured: f64, expected: f64, percent: f64) {
 }
 
 #[test]
-fn on_the_bus_of_a_pi_4_it_has_the_rates_to_which_it_was_fitted() {
+fn on_the_bus_of_a_pi_4_the_card_has_the_rates_to_which_it_was_fitted() {
     let pi4 = card(|card| card.bus_rate_kb = 50_000);
     assert_near("reads", random(&pi4, Action::Read, 256 << 20, 2000), 3200.0, 1.0);
     // Writes within the open units; from time to time a fresh unit is full and is copied.
@@ -65,7 +65,7 @@ fn on_the_bus_of_a_pi_4_it_has_the_rates_to_which_it_was_fitted() {
 
 /// The figures of docs/disks-card.md that were not used for fitting.
 #[test]
-fn it_meets_its_class_and_differs_from_other_cards_as_documented() {
+fn the_card_meets_its_class_and_differs_from_other_cards_as_documented() {
     let spec = card(|_| ());
     let reads = random(&spec, Action::Read, 256 << 20, 2000);
     let writes = random(&spec, Action::Write, 256 << 20, 2000);

@@ -18,7 +18,7 @@ fn facts(spec: &DiskSpec) -> Facts {
     }
 }
 
-fn fitted(spec: &DiskSpec, seconds: u64) -> Result<fit::Fitted, FitError> {
+fn fit_hard_disk(spec: &DiskSpec, seconds: u64) -> Result<fit::Fitted, FitError> {
     let mut drive = Modelled::new(spec, 77);
     let samples = fit::probe(&mut drive, seconds, &mut |_| {}).unwrap();
     fit::fit(&samples, &facts(spec), drive.sectors())
@@ -39,7 +39,7 @@ fn every_hard_disk_of_the_catalog_is_recovered_from_a_minute_of_reads() {
         let spec = catalog::get(name).unwrap();
         let Model::Hdd(expected) = &spec.model else { continue };
         disks += 1;
-        let fitted = fitted(&spec, 60).unwrap_or_else(|error| panic!("{name}: {error}"));
+        let fitted = fit_hard_disk(&spec, 60).unwrap_or_else(|error| panic!("{name}: {error}"));
         let text = fitted.text(&facts(&spec)).unwrap();
         let file = DiskSpec::from_toml(name, &text).unwrap_or_else(|error| panic!("{error}"));
         let Model::Hdd(found) = &file.model else { panic!("{name} became another model") };
@@ -122,7 +122,7 @@ fn reads_delayed_by_other_load_are_excluded_and_counted() {
 #[test]
 fn a_probe_that_is_too_short_is_refused() {
     let spec = catalog::get("hdd-7200").unwrap();
-    assert!(matches!(fitted(&spec, 1), Err(FitError::TooFew(_))));
+    assert!(matches!(fit_hard_disk(&spec, 1), Err(FitError::TooFew(_))));
 }
 
 /// `ssd-sata`, and variants with other parameters of its read side.
@@ -221,9 +221,9 @@ fn an_nvme_drive_is_recovered_from_reads_and_its_writes_are_called_estimates() {
 }
 
 /// A drive that serves two reads in flight at more than twice the rate of one.
-struct Odd;
+struct UnlikeAnyModel;
 
-impl Drive for Odd {
+impl Drive for UnlikeAnyModel {
     fn sectors(&self) -> u64 {
         1 << 30
     }
@@ -241,9 +241,9 @@ impl Drive for Odd {
 #[test]
 fn a_drive_far_from_every_model_is_refused_with_the_error() {
     let spec = catalog::get("ssd-sata").unwrap();
-    let samples = fit::probe_flash(&mut Odd, false, 1, &mut |_| {}).unwrap();
+    let samples = fit::probe_flash(&mut UnlikeAnyModel, false, 1, &mut |_| {}).unwrap();
     let error = fit::fit_flash(&samples, &facts(&spec), 1 << 30).unwrap_err();
-    assert!(matches!(error, FitError::Far { depth: 2, .. }), "{error}");
+    assert!(matches!(error, FitError::Inaccurate { depth: 2, .. }), "{error}");
 }
 
 #[test]

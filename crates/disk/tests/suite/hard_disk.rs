@@ -1,6 +1,6 @@
 //! Tests the hard disk against first principles: the speed must follow from its data sheet.
 
-#![allow(clippy::unwrap_used, clippy::expect_used, reason = "helpers of tests may panic")]
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "test helpers may panic")]
 
 use fsdyno_disk::models::{Hdd, Model};
 use fsdyno_disk::{Action, Disk, DiskSpec, Request, WriteCache, catalog};
@@ -63,7 +63,7 @@ fn reads(sectors: &[u64]) -> Vec<Request> {
 }
 
 /// The catalog's disk, changed by `change`.
-fn changed(change: impl FnOnce(&mut DiskSpec, &mut Hdd)) -> DiskSpec {
+fn spec_with(change: impl FnOnce(&mut DiskSpec, &mut Hdd)) -> DiskSpec {
     let mut spec = spec();
     let mut hdd = parameters(&spec).clone();
     change(&mut spec, &mut hdd);
@@ -140,7 +140,7 @@ fn random_reads_within_a_file_take_the_time_of_the_data_sheet() {
 #[test]
 fn a_head_switch_takes_its_own_time_and_a_long_read_includes_each() {
     // With a head switch of a quarter revolution, a track must hold more for the same rate.
-    let slow = changed(|_, hdd| hdd.head_switch_us = 2083);
+    let slow = spec_with(|_, hdd| hdd.head_switch_us = 2083);
     for spec in [spec(), slow] {
         let hdd = parameters(&spec);
         let pieces: Vec<Request> =
@@ -224,7 +224,7 @@ fn random_writes(spec: &DiskSpec, count: usize, seed: u64) -> Vec<Request> {
 
 #[test]
 fn a_batch_of_writes_is_destaged_faster_than_by_an_elevator() {
-    let spec = changed(|_, hdd| hdd.write_extents = 0);
+    let spec = spec_with(|_, hdd| hdd.write_extents = 0);
     let (mut together, mut elevator, mut first_come) = (0.0, 0.0, 0.0);
     for seed in 0..10 {
         let mut writes = random_writes(&spec, 128, seed);
@@ -240,7 +240,7 @@ fn a_batch_of_writes_is_destaged_faster_than_by_an_elevator() {
 
 #[test]
 fn writes_with_128_in_flight_are_more_than_three_times_as_fast_as_in_order_of_arrival() {
-    let spec = changed(|_, hdd| hdd.write_extents = 0);
+    let spec = spec_with(|_, hdd| hdd.write_extents = 0);
     let writes = random_writes(&spec, 2000, 1);
     let together = write_and_flush(&spec, 1, &writes, 128);
     let first_come = one_at_a_time(&spec, 1, &writes);
@@ -251,7 +251,7 @@ fn writes_with_128_in_flight_are_more_than_three_times_as_fast_as_in_order_of_ar
 #[test]
 fn a_drive_that_sorts_fewer_cached_writes_destages_slower() {
     let rate = |extents| {
-        let spec = changed(|_, hdd| hdd.write_extents = extents);
+        let spec = spec_with(|_, hdd| hdd.write_extents = extents);
         let writes = random_writes(&spec, 1000, 1);
         1000.0 / write_and_flush(&spec, 1, &writes, 32).seconds()
     };
@@ -264,7 +264,7 @@ fn a_drive_that_sorts_fewer_cached_writes_destages_slower() {
 
 #[test]
 fn no_request_starves_in_a_queue_that_is_never_empty() {
-    let spec = changed(|_, hdd| hdd.age_limit_us = 600_000);
+    let spec = spec_with(|_, hdd| hdd.age_limit_us = 600_000);
     let mut disk = fsdyno_disk::build(&spec, 1);
     let mut now = Nanos(0);
     // One read at the far end competes with a stream of reads at the near end.
@@ -299,7 +299,7 @@ fn an_idle_disk_destages_without_being_called() {
 
 #[test]
 fn a_write_waits_for_space_in_a_full_cache() {
-    let spec = changed(|_, hdd| hdd.write_cache = Bytes(64 << 10));
+    let spec = spec_with(|_, hdd| hdd.write_cache = Bytes(64 << 10));
     let mut disk = fsdyno_disk::build(&spec, 1);
     let mut now = Nanos(0);
     let sectors = random_sectors(&spec, 64, "room");
@@ -316,7 +316,7 @@ fn a_write_waits_for_space_in_a_full_cache() {
 
 #[test]
 fn a_write_larger_than_the_cache_bypasses_it() {
-    let spec = changed(|_, hdd| hdd.write_cache = Bytes(64 << 10));
+    let spec = spec_with(|_, hdd| hdd.write_cache = Bytes(64 << 10));
     let mut disk = fsdyno_disk::build(&spec, 1);
     let mut now = Nanos(0);
     disk.submit(now, request(1, Action::Write, 0, 2048));
@@ -326,7 +326,7 @@ fn a_write_larger_than_the_cache_bypasses_it() {
 
 #[test]
 fn without_a_write_cache_or_with_fua_a_write_is_persisted_when_it_completes() {
-    let through = changed(|spec, _| spec.queue.write_cache = WriteCache::WriteThrough);
+    let through = spec_with(|spec, _| spec.queue.write_cache = WriteCache::WriteThrough);
     for (spec, fua) in [(through, false), (spec(), true)] {
         let mut disk = fsdyno_disk::build(&spec, 1);
         let mut now = Nanos(0);

@@ -1,6 +1,6 @@
 //! Loads for tests of disk models: random and sequential requests with a fixed number in flight.
 
-#![allow(clippy::unwrap_used, reason = "helpers of tests may panic")]
+#![allow(clippy::unwrap_used, reason = "test helpers may panic")]
 
 use fsdyno_disk::{Action, Disk, DiskSpec, Request};
 use fsdyno_record::Nanos;

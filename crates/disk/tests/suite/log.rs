@@ -1,6 +1,6 @@
 //! Tests the file of a request log: a written log is read back, and anything else is refused.
 
-#![allow(clippy::unwrap_used, reason = "helpers of tests may panic")]
+#![allow(clippy::unwrap_used, reason = "test helpers may panic")]
 
 use fsdyno_disk::Action;
 use fsdyno_disk::log::Entry;

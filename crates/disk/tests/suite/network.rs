@@ -1,6 +1,6 @@
 //! Tests the network volumes against the limits that their provider documents, and bad parameters.
 
-#![allow(clippy::unwrap_used, clippy::expect_used, reason = "helpers of tests may panic")]
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "test helpers may panic")]
 
 use fsdyno_disk::models::{Model, Network};
 use fsdyno_disk::{Action, DiskSpec, catalog};

@@ -1,6 +1,6 @@
 //! Tests the NVMe drives against their data sheets, and against figures to which they were not fitted.
 
-#![allow(clippy::unwrap_used, clippy::expect_used, reason = "helpers of tests may panic")]
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "test helpers may panic")]
 
 use fsdyno_disk::models::{Model, Ssd};
 use fsdyno_disk::{Action, Disk, DiskSpec, Request, catalog};

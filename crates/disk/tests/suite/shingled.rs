@@ -1,7 +1,7 @@
 //! Tests the shingled disk: the media cache, the slowdown once it is full, cleaning in idle time, streams, and figures
 //! to which it was not fitted.
 
-#![allow(clippy::unwrap_used, clippy::expect_used, reason = "helpers of tests may panic")]
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "test helpers may panic")]
 
 use fsdyno_disk::models::{Model, Smr};
 use fsdyno_disk::{Action, Disk, DiskSpec, Request, catalog};
@@ -135,13 +135,14 @@ fn sequential_writes_of_whole_bands_bypass_the_media_cache() {
         disk.advance_to(now + Nanos(600_000_000_000));
         (rate, (disk.counters().busy_ns.unwrap() - busy).seconds())
     };
-    let ((aligned, cleaning), (other, more)) = (writes(61_440 * 7), writes(61_440 * 7 + 8));
+    let ((aligned, cleaning), (unaligned, unaligned_cleaning)) =
+        (writes(61_440 * 7), writes(61_440 * 7 + 8));
     println!(
-        "{aligned:.0} MB/s from a band's start, {cleaning:.1} s to clean; from elsewhere {other:.0} MB/s, {more:.1} s"
+        "{aligned:.0} MB/s from a band's start, {cleaning:.1} s to clean; from elsewhere {unaligned:.0} MB/s, {unaligned_cleaning:.1} s"
     );
     assert!(aligned > 150.0 && cleaning < 1.0);
     // The data before the next band's start go to the media cache: one band to clean.
-    assert!(more > 0.4 && more < 3.0);
+    assert!(unaligned_cleaning > 0.4 && unaligned_cleaning < 3.0);
 }
 
 #[test]
@@ -171,7 +172,7 @@ fn a_read_finds_the_newest_data_in_the_media_cache_or_in_the_band() {
 
 /// The figures of docs/disks-smr.md that were not used for fitting.
 #[test]
-fn it_agrees_with_figures_to_which_it_was_not_fitted() {
+fn the_model_agrees_with_figures_to_which_it_was_not_fitted() {
     let spec = drive(|_| ());
     let mut disk = fsdyno_disk::build(&spec, 1);
     let mut now = Nanos(0);

@@ -1,6 +1,6 @@
 //! Tests the solid-state disk against its data sheet, and against values to which it was not fitted.
 
-#![allow(clippy::unwrap_used, clippy::expect_used, reason = "helpers of tests may panic")]
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "test helpers may panic")]
 
 use fsdyno_disk::models::{Model, Ssd};
 use fsdyno_disk::{Action, DiskSpec, catalog};
@@ -18,7 +18,7 @@ fn drive(change: impl FnOnce(&mut Ssd)) -> DiskSpec {
 }
 
 #[test]
-fn it_has_the_rates_of_the_data_sheet_to_which_it_was_fitted() {
+fn the_drive_has_the_rates_of_the_data_sheet_to_which_it_was_fitted() {
     let (spec, all) = (drive(|_| ()), 1 << 39);
     assert_near("reads, depth 1", random(&spec, 1, 5000, 100, all), 13_000.0, 1.0);
     assert_near("reads, depth 32", random(&spec, 32, 50_000, 100, all), 98_000.0, 1.0);

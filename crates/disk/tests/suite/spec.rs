@@ -1,6 +1,6 @@
 //! Tests disk profiles, valid and invalid: an invalid parameter is refused with its name, value and range.
 
-#![allow(clippy::unwrap_used, clippy::expect_used, reason = "helpers of tests may panic")]
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "test helpers may panic")]
 
 use fsdyno_disk::{DiskSpec, catalog};
 use proptest::prelude::*;
@@ -68,7 +68,7 @@ fn numbers(table: &toml::Table, path: &[String]) -> Vec<Vec<String>> {
 }
 
 /// The text of a profile with the number at `path` replaced or removed.
-fn with(text: &str, path: &[String], value: Option<toml::Value>) -> String {
+fn with_value(text: &str, path: &[String], value: Option<toml::Value>) -> String {
     let mut whole: toml::Table = toml::from_str(text).unwrap();
     let (last, parts) = path.split_last().unwrap();
     let mut table = &mut whole;
@@ -95,7 +95,7 @@ fn a_missing_negative_fractional_or_impossible_number_is_refused_by_name() {
         for path in paths {
             let (name, key) = (path.join("."), path.last().unwrap());
             let error = |value: Option<toml::Value>| {
-                DiskSpec::from_toml("my.toml", &with(text, &path, value))
+                DiskSpec::from_toml("my.toml", &with_value(text, &path, value))
                     .err()
                     .map(|e| e.to_string())
             };

@@ -1,7 +1,7 @@
 //! Tests the store against two vectors, the visible bytes and those on the medium: at every moment no byte is lost or
 //! invented, and unused space is freed.
 
-#![allow(clippy::unwrap_used, clippy::expect_used, reason = "helpers of tests may panic")]
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "test helpers may panic")]
 
 use std::convert::Infallible;
 

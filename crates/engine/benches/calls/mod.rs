@@ -38,12 +38,12 @@ const SCANS: u32 = 8;
 #[allow(dead_code, reason = "the bench runs phase by phase")]
 pub fn engine(folder: &Path, files: u64) -> Result<[PhaseCost; PHASES.len()], Box<dyn Error>> {
     let mut engine = Side::new(folder, files)?;
-    let mut all = [PhaseCost::default(); PHASES.len()];
-    for (index, cost) in all.iter_mut().enumerate() {
+    let mut costs = [PhaseCost::default(); PHASES.len()];
+    for (index, cost) in costs.iter_mut().enumerate() {
         settle();
         *cost = engine.phase(index)?;
     }
-    Ok(all)
+    Ok(costs)
 }
 
 /// The engine in a folder.
@@ -210,8 +210,8 @@ pub fn dirops(files: u64, size: &str) -> Result<Box<dyn Workload>, Box<dyn Error
 /// does not start idle. bench/bare.c does the same.
 pub fn settle() {
     std::thread::sleep(Duration::from_millis(10));
-    let begin = Instant::now();
-    while begin.elapsed() < Duration::from_millis(1) {
+    let start = Instant::now();
+    while start.elapsed() < Duration::from_millis(1) {
         std::hint::spin_loop();
     }
 }

@@ -39,8 +39,8 @@ impl<I: Issuer> Issuer for LoggingIssuer<I> {
         Ok(())
     }
 
-    fn thinks(&self) -> bool {
-        self.issuer.thinks()
+    fn spends_think_time(&self) -> bool {
+        self.issuer.spends_think_time()
     }
 
     fn path_of(&self, op: &Op) -> String {

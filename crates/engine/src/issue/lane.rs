@@ -67,7 +67,7 @@ pub enum LaneStep {
     /// Spend think time.
     Think,
     /// Wake up from a sleep.
-    Slept,
+    WakeUp,
     /// Make the call.
     Call,
 }
@@ -117,7 +117,7 @@ impl Lane {
     /// Starts a sleep of at most [`MAX_SLEEP`], after which the thread checks whether to stop; returns
     /// its duration as the kernel's type.
     pub fn sleep(&mut self, now: Nanos, pause: Nanos) -> *const Timespec {
-        self.step = LaneStep::Slept;
+        self.step = LaneStep::WakeUp;
         if pause > MAX_SLEEP {
             self.wake_time = now + pause;
         }

@@ -29,7 +29,7 @@ pub trait Issuer {
     fn expand(&mut self, op: &Op, meter: &mut Meter<'_>) -> Result<(), Failure>;
 
     /// Returns true if think time is spent, as the workload requests.
-    fn thinks(&self) -> bool {
+    fn spends_think_time(&self) -> bool {
         true
     }
 

@@ -27,7 +27,7 @@ impl Issuer for Null {
     }
 
     /// Returns false: think time is not part of the instrument overhead.
-    fn thinks(&self) -> bool {
+    fn spends_think_time(&self) -> bool {
         false
     }
 }

@@ -8,7 +8,7 @@ use fsdyno_workload::{
     Advice, AllocateMode, DirSlot, FileSlot, Name, Op, Payload, RareCall, RenameFlag,
 };
 
-use crate::issue::sync::{SyncIssuer, as_ptr, done, failed};
+use crate::issue::sync::{SyncIssuer, as_ptr, last_error, zero_or_error};
 
 /// Buffer for link targets and lists of attributes.
 const LIST_BUFFER_SIZE: usize = 64 << 10;
@@ -85,11 +85,11 @@ impl SyncIssuer {
                 RareCall::RemovexattrFile { file } => remove_attribute(&self.file_target(file), op),
             }
         };
-        done(result)
+        zero_or_error(result)
     }
 
-    /// Names a file; a call on attributes goes through /proc/self/fd, since no kernel before 6.13 has one relative
-    /// to a directory.
+    /// Refers to a file by its path, which goes through /proc/self/fd: only kernels from 6.13 on have calls on
+    /// attributes that are relative to a directory.
     fn path_target(&self, dir: DirSlot, op: &Op) -> XattrTarget {
         XattrTarget::Path(self.full_path(dir, &op.name))
     }
@@ -102,7 +102,7 @@ impl SyncIssuer {
         let (attribute, buffer) =
             (as_ptr(&op.second_name), self.buffer.prefix(LIST_BUFFER_SIZE).as_mut_ptr().cast());
         // SAFETY: paths and names end in NUL and live as long as the call; the buffer is valid for its length.
-        as_done(unsafe {
+        without_length(unsafe {
             match target {
                 XattrTarget::Path(path) => {
                     libc::lgetxattr(path.as_ptr(), attribute, buffer, LIST_BUFFER_SIZE)
@@ -115,7 +115,7 @@ impl SyncIssuer {
     fn list_attributes(&mut self, target: &XattrTarget) -> c_int {
         let buffer = self.buffer.prefix(LIST_BUFFER_SIZE).as_mut_ptr().cast();
         // SAFETY: a path ends in NUL and lives as long as the call; the buffer is valid for its length.
-        as_done(unsafe {
+        without_length(unsafe {
             match target {
                 XattrTarget::Path(path) => {
                     libc::llistxattr(path.as_ptr(), buffer, LIST_BUFFER_SIZE)
@@ -129,7 +129,7 @@ impl SyncIssuer {
         let value = self.contents.slice(Payload { id: 0, offset: 0, length });
         let (attribute, value_pointer, length) =
             (as_ptr(&op.second_name), value.as_ptr().cast(), value.len());
-        // SAFETY: paths and names end in NUL; they and the value live as long as the call, and its length is right.
+        // SAFETY: paths and names end in NUL; they and the value live as long as the call; the length is the value's.
         unsafe {
             match target {
                 XattrTarget::Path(path) => {
@@ -151,7 +151,7 @@ impl SyncIssuer {
     /// Returns the size after a call that filled the status: of a regular file or symbolic link, else 0.
     fn size(&mut self, result: c_int) -> i64 {
         if result < 0 {
-            return failed();
+            return last_error();
         }
         // SAFETY: the call that has just succeeded filled it.
         let status = unsafe { self.status.0.assume_init_ref() };
@@ -168,7 +168,7 @@ impl SyncIssuer {
         let length = unsafe {
             libc::readlinkat(dir, as_ptr(name), buffer.as_mut_ptr().cast(), buffer.len())
         };
-        if length < 0 { failed() } else { length as i64 }
+        if length < 0 { last_error() } else { length as i64 }
     }
 
     fn read_dir(&mut self, fd: RawFd, length: usize, to_end: bool) -> i64 {
@@ -179,7 +179,7 @@ impl SyncIssuer {
                 libc::syscall(libc::SYS_getdents64, fd, buffer.as_mut_ptr(), buffer.len())
             };
             if count < 0 {
-                return failed();
+                return last_error();
             }
             if count == 0 || !to_end {
                 return 0;
@@ -208,7 +208,7 @@ fn remove_attribute(target: &XattrTarget, op: &Op) -> c_int {
 }
 
 /// Converts the result of a call that returns a length: drops the length.
-fn as_done(result: isize) -> c_int {
+fn without_length(result: isize) -> c_int {
     if result < 0 { -1 } else { 0 }
 }
 
@@ -231,7 +231,7 @@ fn copy_range((from, to): (RawFd, RawFd), from_offset: u64, offset: u64, length:
         match count {
             0 => break,
             1.. => copied += count as usize,
-            _ => return failed(),
+            _ => return last_error(),
         }
     }
     copied as i64
@@ -254,7 +254,7 @@ fn statfs(fd: RawFd) -> c_int {
 fn seek(fd: RawFd, offset: u64) -> i64 {
     // SAFETY: takes only numbers.
     let position = unsafe { libc::lseek(fd, offset as libc::off_t, libc::SEEK_SET) };
-    if position < 0 { failed() } else { position }
+    if position < 0 { last_error() } else { position }
 }
 
 fn rename_flags(flag: RenameFlag) -> libc::c_uint {

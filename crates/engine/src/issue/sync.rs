@@ -129,7 +129,7 @@ impl SyncIssuer {
         // SAFETY: the name ends in NUL and lives as long as the call.
         let fd = unsafe { libc::openat(self.dir(dir), as_ptr(&op.name), flags) };
         if fd < 0 {
-            return failed();
+            return last_error();
         }
         self.set_dir(dir, &op.name, slot, fd);
         0
@@ -222,7 +222,7 @@ impl SyncIssuer {
             let part_length = (length - done).min(MAX_SLICE);
             let count = read(buffer, part_length, done);
             if count < 0 {
-                return failed();
+                return last_error();
             }
             done += count as usize;
             if done >= length || (count as usize) < part_length {
@@ -240,7 +240,7 @@ impl SyncIssuer {
             // SAFETY: the slice is valid for its length.
             let count = unsafe { libc::pwrite(fd, bytes.as_ptr().cast(), bytes.len(), position) };
             if count < 0 {
-                return failed();
+                return last_error();
             }
             done += count as u32;
             if done >= payload.length {
@@ -256,7 +256,7 @@ impl SyncIssuer {
         const NAME: &CStr = c"user.fsdyno";
         let value = self.contents.slice(Payload { id: 0, offset: 0, length });
         // SAFETY: name and value live as long as the call, the value is valid for its length.
-        done(unsafe {
+        zero_or_error(unsafe {
             let value_at = value.as_ptr().cast();
             libc::fsetxattr(self.file(file), NAME.as_ptr(), value_at, value.len(), 0)
         })
@@ -327,7 +327,7 @@ impl SyncIssuer {
                 | Call::Compound(_) => return -i64::from(libc::EOPNOTSUPP),
             }
         };
-        done(result)
+        zero_or_error(result)
     }
 }
 
@@ -456,15 +456,16 @@ pub(super) fn as_ptr(name: &Name) -> *const libc::c_char {
     name.as_ptr().cast()
 }
 
+/// Returns the negated number of the last error.
 #[cold]
-pub(super) fn failed() -> i64 {
+pub(super) fn last_error() -> i64 {
     -i64::from(Errno::last().0)
 }
 
 /// Converts the result of a call that returns zero or -1.
 #[inline]
-pub(super) fn done(result: c_int) -> i64 {
-    if result < 0 { failed() } else { 0 }
+pub(super) fn zero_or_error(result: c_int) -> i64 {
+    if result < 0 { last_error() } else { 0 }
 }
 
 /// Returns times that leave the access time unchanged and set the modification time in whole seconds.

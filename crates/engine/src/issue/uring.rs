@@ -133,7 +133,7 @@ impl Uring {
     fn wake_waiting(&self, state: &mut PhaseState<'_>) {
         let PhaseState { progress, waiting, ready, .. } = state;
         waiting.retain(|index| {
-            let reached = progress.reached(self.lanes[*index].op.after);
+            let reached = progress.has_reached(self.lanes[*index].op.after);
             if reached {
                 ready.push_back(*index);
             }
@@ -172,7 +172,7 @@ impl Uring {
             lane.step = LaneStep::Wait;
         }
         if lane.step == LaneStep::Wait {
-            if lane.op.after.ops != 0 && !state.progress.reached(lane.op.after) {
+            if lane.op.after.ops != 0 && !state.progress.has_reached(lane.op.after) {
                 state.waiting.push(index);
                 return Ok(());
             }
@@ -257,7 +257,7 @@ impl Uring {
                 Ok(())
             }
             // Nothing was submitted; the next call follows after the completions are reaped.
-            Err(error) if is_transient(&error) && state.progress.stopped() => {
+            Err(error) if is_transient(&error) && state.progress.is_stopped() => {
                 Err(self.failure(state, first, Halt::Stopped))
             }
             Err(error) if is_transient(&error) => Ok(()),
@@ -294,14 +294,14 @@ impl Uring {
     ) -> Result<(), Failure> {
         let lane = &mut self.lanes[index];
         state.ready.push_back(index);
-        if lane.step == LaneStep::Slept {
+        if lane.step == LaneStep::WakeUp {
             let elapsed = now.since(lane.submitted);
             if lane.wake_up(now) {
                 state.meter.add_think_time(elapsed, lane.op.compute);
             } else {
                 state.meter.add_think_time(elapsed, Nanos(0));
             }
-            return match state.progress.stopped() {
+            return match state.progress.is_stopped() {
                 true => Err(self.failure(state, index, Halt::Stopped)),
                 false => Ok(()),
             };

@@ -46,9 +46,9 @@ impl Records {
     /// Appends bytes, and writes each record that is full.
     fn push(&mut self, calls: &mut Calls<'_, '_>, mut bytes: &[u8]) -> Result<(), Failure> {
         while !bytes.is_empty() {
-            let (now, later) = bytes.split_at(bytes.len().min(RECORD_SIZE - self.record.len()));
-            self.record.extend_from_slice(now);
-            bytes = later;
+            let (fitting, rest) = bytes.split_at(bytes.len().min(RECORD_SIZE - self.record.len()));
+            self.record.extend_from_slice(fitting);
+            bytes = rest;
             if self.record.len() == RECORD_SIZE {
                 calls.compute(self.compute);
                 calls.write(&self.file, &self.archive, &self.record)?;
@@ -160,8 +160,7 @@ impl Source {
     }
 }
 
-/// An unpacked directory, by the length of its path; its time and mode are set after
-/// its contents.
+/// Unpacked directories, each by the length of its path; its time and mode are set after its contents.
 type PendingDirectories = Vec<(usize, Attributes)>;
 
 fn unpack_members(
@@ -197,7 +196,7 @@ fn unpack_members(
     }
 }
 
-/// Sets time and mode of waiting directories that do not contain `next`. They are nested
+/// Sets time and mode of the pending directories that do not contain `next`. They are nested
 /// and all are prefixes of the path `last`.
 fn set_pending_attributes(
     calls: &mut Calls<'_, '_>,

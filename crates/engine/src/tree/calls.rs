@@ -82,7 +82,7 @@ impl<'a, 'm> Calls<'a, 'm> {
     }
 
     /// Counts a returned call; fails if another thread has failed.
-    fn returned(&mut self, op: OpKind, path: &TreePath) -> Result<(), Failure> {
+    fn count_return(&mut self, op: OpKind, path: &TreePath) -> Result<(), Failure> {
         match self.meter.count_return(op) {
             true => Ok(()),
             false => self.fail_because(op, path, Cause::Stopped),
@@ -94,7 +94,7 @@ impl<'a, 'm> Calls<'a, 'm> {
         if result < 0 {
             return self.fail(op, path, Errno::last().0);
         }
-        self.returned(op, path)?;
+        self.count_return(op, path)?;
         Ok(result)
     }
 
@@ -179,7 +179,7 @@ impl<'a, 'm> Calls<'a, 'm> {
             }
         }
         self.meter.add_bytes(OpKind::Write, bytes.len() as i64);
-        self.returned(OpKind::Write, path)
+        self.count_return(OpKind::Write, path)
     }
 
     /// Sets time, owner and mode of an open file.
@@ -228,13 +228,13 @@ impl<'a, 'm> Calls<'a, 'm> {
             Ok(directory) => directory,
             Err(errno) => return self.fail(OpKind::Open, path, errno.0),
         };
-        self.returned(OpKind::Open, path)?;
+        self.count_return(OpKind::Open, path)?;
         let mut names = Vec::new();
         loop {
             match directory.fill() {
                 Err(errno) => return self.fail(OpKind::Readdir, path, errno.0),
                 Ok(more) => {
-                    self.returned(OpKind::Readdir, path)?;
+                    self.count_return(OpKind::Readdir, path)?;
                     if !more {
                         break;
                     }
@@ -245,7 +245,7 @@ impl<'a, 'm> Calls<'a, 'm> {
             }
         }
         drop(directory);
-        self.returned(OpKind::Close, path)?;
+        self.count_return(OpKind::Close, path)?;
         Ok(names)
     }
 }

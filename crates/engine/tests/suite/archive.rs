@@ -81,7 +81,7 @@ fn tree_properties(root: &Path) -> BTreeMap<String, FileProperties> {
 fn the_engine_makes_the_same_tree_as_gnu_tar() {
     let version = Command::new("tar").arg("--version").output();
     let has_gnu_tar = version.is_ok_and(|output| output.stdout.starts_with(b"tar (GNU tar)"));
-    // SAFETY: takes nothing and cannot fail.
+    // SAFETY: takes no arguments and cannot fail.
     let is_root = unsafe { libc::geteuid() } == 0;
     if !has_gnu_tar || !is_root {
         println!("skipped: this test requires GNU tar and root");
@@ -93,9 +93,9 @@ fn the_engine_makes_the_same_tree_as_gnu_tar() {
         fs::create_dir(path_of("source")).unwrap();
         create_tree(&path_of("source"));
         let archive = path_of("x.tar");
-        let tar = |words: &[&str], folder: &Path| {
+        let tar = |args: &[&str], folder: &Path| {
             let mut command = Command::new("tar");
-            command.arg("-C").arg(folder).args(words).arg(&archive);
+            command.arg("-C").arg(folder).args(args).arg(&archive);
             assert!(command.arg(".").status().unwrap().success());
         };
         tar(&[&format!("--format={format}"), "-cf"], &path_of("source"));

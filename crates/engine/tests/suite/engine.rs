@@ -65,7 +65,7 @@ fn create(name: &str) -> [Op; 2] {
 }
 
 /// Issues rare calls in a directory, and checks what they leave.
-fn rare_calls(folder: &Path) -> Recorder {
+fn issue_rare_calls(folder: &Path) -> Recorder {
     use RareCall as R;
     let both = OpenFlags { read: true, ..WRITE };
     let copy = FileSlot(1);
@@ -178,7 +178,7 @@ fn every_call_has_its_effect() {
     assert_eq!(recorder.ops().values().map(|stats| stats.count).sum::<u64>(), outcome.ops);
     let time: u64 = recorder.ops().values().map(|stats| stats.total_ns.0).sum();
     assert_eq!(time, outcome.returned.since(outcome.started).0, "latencies add up to the phase");
-    let rare = rare_calls(&folder.path().join("d"));
+    let rare = issue_rare_calls(&folder.path().join("d"));
     let kinds: BTreeSet<OpKind> = recorder.ops().keys().chain(rare.ops().keys()).copied().collect();
     assert_eq!(kinds.len(), OpKind::ALL.len(), "every kind occurs");
 
@@ -289,7 +289,7 @@ fn a_failed_phase_leaves_no_descriptor_open() {
 }
 
 #[test]
-fn think_time_counts_to_the_phase_and_not_to_a_latency() {
+fn think_time_counts_towards_the_phase_and_not_towards_a_latency() {
     let folder = tempfile::tempdir().unwrap();
     let think = Nanos(20_000_000);
     let ops = vec![Op { think, ..create("f")[0].clone() }];

@@ -72,7 +72,7 @@ fn a_phase_with_a_limit_ends_in_time_and_its_counts_and_tree_are_exact() {
         let set = [("files", "300"), ("seconds", "1"), ("fsync", "2")];
         let (elapsed, operations) = run(&set, threads, IssuerPlan::Sync);
         assert!(elapsed >= Nanos(1_000_000_000), "{elapsed:?}");
-        // Without the limit it would run for hours; the machine may be busy for a while.
+        // Without the limit the phase would run for hours; the machine may be busy for a while.
         assert!(elapsed < Nanos(120_000_000_000), "{elapsed:?}");
         assert!(operations > 0, "{operations}");
     }
@@ -92,7 +92,10 @@ fn all_threads_together_have_the_requested_rate() {
         let set = [("files", "200"), ("ops", "201"), ("rate", "1000"), ("size", "100")];
         let (elapsed, operations) = run(&set, threads, issuer);
         assert_eq!(operations, 201);
-        assert!(elapsed >= Nanos(200_000_000), "the last is due after 200 ms, not {elapsed:?}");
+        assert!(
+            elapsed >= Nanos(200_000_000),
+            "the last op is due after 200 ms, but the phase took {elapsed:?}"
+        );
     }
 }
 

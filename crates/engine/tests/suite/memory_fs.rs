@@ -212,7 +212,7 @@ proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn the_file_system_in_memory_behaves_as_the_kernel(
+    fn the_file_system_in_memory_behaves_like_the_kernels(
         steps in prop::collection::vec(step(), 1..120),
         parent in prop::sample::select(test_directories()),
     ) {

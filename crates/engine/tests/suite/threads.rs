@@ -23,7 +23,7 @@ use fsdyno_workload::{
     Share, Threads, Tree, Workload, workloads,
 };
 
-fn after(thread: u32, ops: u64, op: Op) -> Op {
+fn op_after(thread: u32, ops: u64, op: Op) -> Op {
     Op { after: ProgressPoint { thread, ops }, ..op }
 }
 
@@ -84,7 +84,7 @@ fn an_op_waits_for_another_and_the_wait_is_in_no_latency() {
     let mut first = create("a").to_vec();
     first[0].think = late;
     // The name exists only after the first op of the other thread.
-    let script = Script(vec![first, vec![after(0, 1, stat("a"))]]);
+    let script = Script(vec![first, vec![op_after(0, 1, stat("a"))]]);
     let done = run_script(&script, folder.path()).unwrap();
     let outcome = done.outcome;
     let elapsed = outcome.returned.since(outcome.started);
@@ -106,7 +106,7 @@ fn two_threads_wait_for_each_other_a_thousand_times() {
             let (from, to) = name(thread);
             let mut op = op(Call::Rename { dir: ROOT, to: ROOT }, from);
             op.second_name.push(to.as_bytes());
-            after(1 - thread, round + u64::from(thread), op)
+            op_after(1 - thread, round + u64::from(thread), op)
         };
         (0..rounds).map(rename).collect()
     };
@@ -131,7 +131,7 @@ fn two_threads_wait_for_each_other_a_thousand_times() {
 #[test]
 fn a_deadlock_of_threads_is_an_error_and_not_a_hang() {
     let folder = tempfile::tempdir().unwrap();
-    let script = Script(vec![vec![after(1, 1, stat("."))], vec![after(0, 1, stat("."))]]);
+    let script = Script(vec![vec![op_after(1, 1, stat("."))], vec![op_after(0, 1, stat("."))]]);
     let failure = failure(run_script(&script, folder.path()));
     assert!(matches!(failure.cause, Cause::Unreachable(_)), "{failure}");
     assert!(failure.to_string().contains("which can never return, after 0 ops"), "{failure}");
@@ -140,10 +140,10 @@ fn a_deadlock_of_threads_is_an_error_and_not_a_hang() {
 #[test]
 fn waiting_for_a_thread_that_ended_too_early_is_an_error() {
     let folder = tempfile::tempdir().unwrap();
-    let script = Script(vec![vec![stat(".")], vec![after(0, 2, stat("."))]]);
+    let script = Script(vec![vec![stat(".")], vec![op_after(0, 2, stat("."))]]);
     let failure = failure(run_script(&script, folder.path()));
     assert_eq!(failure.cause, Cause::Unreachable(ProgressPoint { thread: 0, ops: 2 }));
-    let alone = Script(vec![vec![after(0, 1, stat("."))]]);
+    let alone = Script(vec![vec![op_after(0, 1, stat("."))]]);
     let failure = self::failure(run_script(&alone, folder.path()));
     assert_eq!(failure.cause, Cause::Unreachable(ProgressPoint { thread: 0, ops: 1 }));
 }
@@ -154,19 +154,19 @@ fn the_calls_of_an_expanded_op_count_for_waiting_threads() {
     std::fs::create_dir(folder.path().join("d")).unwrap();
     // A scan of an empty directory is open, getdents64 with `.` and `..`, getdents64, close.
     let scan = op(Call::Compound(Compound::Scan { dir: ROOT }), "d");
-    let script = Script(vec![vec![scan], vec![after(0, 4, stat("d"))]]);
+    let script = Script(vec![vec![scan], vec![op_after(0, 4, stat("d"))]]);
     assert_eq!(run_script(&script, folder.path()).unwrap().outcome.ops, 5);
 }
 
 #[test]
 fn one_failure_stops_all_threads_and_is_the_one_reported() {
     let folder = tempfile::tempdir().unwrap();
-    // The long one has its last op only after hours, so it ends only by the failure.
+    // The endless thread would reach its last op only after hours, so only the failure ends it.
     let mut endless = vec![stat("."); 20_000];
     endless.push(Op { due: Nanos(36_000_000_000_000), ..stat("never") });
     let mut failing = vec![stat("."); 100];
     failing.push(stat("gone"));
-    let waiting = vec![after(0, u64::MAX, stat("."))];
+    let waiting = vec![op_after(0, u64::MAX, stat("."))];
     let script = Script(vec![endless, failing, waiting]);
     let failure = with_timeout(move || failure(run_script(&script, folder.path())));
     assert_eq!(failure.cause, Cause::Errno(Errno(libc::ENOENT)), "{failure}");
@@ -178,7 +178,7 @@ fn one_failure_stops_all_threads_and_is_the_one_reported() {
 fn a_failure_ends_sleeps_and_computations_of_hours() {
     let hours = Nanos(36_000_000_000_000);
     let stat = stat(".");
-    let later = [
+    let long_ops = [
         Op { think: hours, ..stat.clone() },
         Op { compute: hours, ..stat.clone() },
         Op { due: hours, ..stat },
@@ -188,11 +188,11 @@ fn a_failure_ends_sleeps_and_computations_of_hours() {
             eprintln!("skipped: no io_uring");
             continue;
         }
-        for later in later.clone() {
+        for long_op in long_ops.clone() {
             let failure = with_timeout(move || {
                 let folder = tempfile::tempdir().unwrap();
                 let failing = op(Call::Unlink { dir: ROOT }, "gone");
-                let script = Script(vec![vec![later], vec![failing]]);
+                let script = Script(vec![vec![long_op], vec![failing]]);
                 failure(run(&script, 0, 1, issuer, folder.path()))
             });
             assert_eq!(failure.path, "gone", "{failure}");

@@ -93,7 +93,7 @@ fn every_phase_makes_its_exact_calls_and_leaves_its_exact_trees() {
 }
 
 /// A folder after the first phases of the workload, the last of which is `last`.
-fn after(last: usize) -> tempfile::TempDir {
+fn folder_after(last: usize) -> tempfile::TempDir {
     let folder = tempfile::tempdir().unwrap();
     let work = build(&[("trees", "2"), ("files", "50"), ("directories", "20")]);
     for phase in 0..=last {
@@ -104,7 +104,7 @@ fn after(last: usize) -> tempfile::TempDir {
 
 #[test]
 fn gnu_tar_finds_no_difference_between_the_archive_and_the_tree() {
-    let folder = after(PACK);
+    let folder = folder_after(PACK);
     let mut tar = Command::new("tar");
     tar.args(["--compare", "--file", "archive.tar"]).current_dir(&folder);
     let output = match tar.output() {
@@ -122,7 +122,7 @@ fn gnu_tar_finds_no_difference_between_the_archive_and_the_tree() {
 
 #[test]
 fn an_archive_is_unpacked_below_the_named_directory() {
-    let folder = after(PACK);
+    let folder = folder_after(PACK);
     fs::create_dir(folder.path().join("elsewhere")).unwrap();
     let call = Call::Compound(Compound::UnpackTree { dir: ROOT, to: ROOT, compute: Nanos(0) });
     issue_one(folder.path(), call, "archive.tar", "elsewhere").0.unwrap();
@@ -133,7 +133,7 @@ fn an_archive_is_unpacked_below_the_named_directory() {
 fn a_damaged_or_truncated_archive_is_reported() {
     let call = Call::Compound(Compound::UnpackTree { dir: ROOT, to: ROOT, compute: Nanos(0) });
     let message = |damage: &dyn Fn(&mut Vec<u8>)| {
-        let folder = after(PACK);
+        let folder = folder_after(PACK);
         let archive = folder.path().join("archive.tar");
         let mut bytes = fs::read(&archive).unwrap();
         damage(&mut bytes);
@@ -152,7 +152,7 @@ fn a_damaged_or_truncated_archive_is_reported() {
 
 #[test]
 fn an_existing_target_is_not_overwritten() {
-    let folder = after(0);
+    let folder = folder_after(0);
     fs::create_dir(folder.path().join("copy")).unwrap();
     let failure = issue_one(
         folder.path(),
@@ -187,7 +187,7 @@ fn a_special_file_is_reported_and_not_skipped() {
 
 #[test]
 fn compression_time_is_in_the_phase_and_in_no_latency() {
-    let folder = after(0);
+    let folder = folder_after(0);
     let compute = Nanos(2_000_000);
     let call = Call::Compound(Compound::PackTree { dir: ROOT, to: ROOT, compute });
     let (outcome, recorder) = issue_one(folder.path(), call, "in", "archive.tar");

@@ -228,7 +228,7 @@ fn a_changed_piece_is_found_at_its_offset_even_far_after_the_first_read() {
     // The pieces are in the wrong order.
     let swapped = [PIECES[1], PIECES[0]].map(bytes).concat();
     assert_eq!(
-        findings_after(|offset| fs::write(offset.join("e/pieces"), &swapped).unwrap()),
+        findings_after(|folder| fs::write(folder.join("e/pieces"), &swapped).unwrap()),
         findings(&["e/pieces: byte 0 is not what was written"])
     );
 }

@@ -7,7 +7,7 @@ use fsdyno_report::compare::Metric;
 use fsdyno_report::{Format, SpecialFormat};
 
 use super::values::axis_parser;
-use super::{NamedFormat, Percent, REPEATS, format, named, whole_number};
+use super::{NamedFormat, Percent, REPEATS, format, name_parser, whole_number};
 
 /// `fsdyno compare`
 #[derive(Args, Debug)]
@@ -48,7 +48,7 @@ pub struct Compare {
     #[arg(long, value_name = "PERCENT", default_value = "3%", visible_alias = "least-difference")]
     pub threshold: Percent,
     /// The time of each phase to compare
-    #[arg(long, default_value = "durable", value_parser = named(Metric::ALL))]
+    #[arg(long, default_value = "durable", value_parser = name_parser(Metric::ALL))]
     pub metric: Metric,
     /// Set the exit code for `git bisect run`: 0 good, 1 bad, 125 undecided
     #[arg(long)]

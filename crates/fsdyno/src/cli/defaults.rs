@@ -223,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_has_names_and_numbers_of_options() {
+    fn a_file_sets_options_to_names_and_numbers() {
         let text =
             "# of this project\ndisk = \"hdd-7200\"\nrepeat = 5\nleast-difference = \"2%\"\n";
         let pairs = [("disk", "hdd-7200"), ("least-difference", "2%"), ("repeat", "5")];

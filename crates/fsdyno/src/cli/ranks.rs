@@ -40,7 +40,7 @@ pub struct RanksArgs {
 }
 
 impl RanksArgs {
-    /// Returns the processes that the user wants.
+    /// Returns the options that the user gave for several ranks.
     pub fn options(&self) -> RanksOptions {
         RanksOptions {
             ranks: self.ranks,
@@ -61,7 +61,7 @@ fn parse_seconds(value: &str) -> Result<Nanos, String> {
     })
 }
 
-/// The hosts of [`RanksArgs::hosts`].
+/// The list of hosts in [`RanksArgs::hosts`].
 #[derive(Clone, Debug)]
 pub struct Hosts(pub Vec<Host>);
 

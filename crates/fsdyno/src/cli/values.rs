@@ -6,7 +6,7 @@ use clap::builder::{PathBufValueParser, PossibleValue, PossibleValuesParser, Typ
 use clap::{Args, ValueEnum};
 use fsdyno_report::{Basis, COLUMN_NAMES, DEFAULT_LEAST_DIFFERENCE, Format, Sort, SpecialFormat};
 
-/// A part of a whole, given as a percentage: `3%` and `3` are 0.03.
+/// A fraction, given as a percentage: `3%` and `3` are 0.03.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Percent(pub f64);
 
@@ -62,7 +62,7 @@ pub struct ComparisonArgs {
     #[arg(long, value_name = "PERCENT")]
     pub least_difference: Option<Percent>,
     /// Sort the rows of tables; unsafe ones stay last [default: the order of the command]
-    #[arg(long, value_name = "BY", value_parser = named(Sort::ALL))]
+    #[arg(long, value_name = "BY", value_parser = name_parser(Sort::ALL))]
     pub sort: Option<Sort>,
     /// The columns of tables, separated by commas
     #[arg(long, value_name = "NAMES", value_delimiter = ',', value_parser = column_parser(), hide_possible_values = true,
@@ -127,12 +127,12 @@ pub const TRIAL_FORMATS: &[NamedFormat] = &[
 
 /// Returns a parser of `--format`: the formats common to all commands, and those of this one.
 pub fn format(formats: &'static [NamedFormat]) -> impl TypedValueParser<Value = Format> {
-    let described = Format::ALL
+    let common_formats = Format::ALL
         .iter()
         .map(|common| *formats.iter().find(|(name, ..)| *name == common.0).unwrap_or(common));
     let is_new = |(name, ..): &&NamedFormat| Format::ALL.iter().all(|(common, ..)| common != name);
     let offered: Vec<NamedFormat> =
-        described.chain(formats.iter().filter(is_new).copied()).collect();
+        common_formats.chain(formats.iter().filter(is_new).copied()).collect();
     let names = offered.iter().map(|(name, about, _)| PossibleValue::new(*name).help(*about));
     PossibleValuesParser::new(names.collect::<Vec<_>>()).try_map(move |value| {
         let entry = offered.iter().find(|(name, ..)| *name == value);
@@ -229,15 +229,15 @@ pub enum Showable {
 }
 
 impl Showable {
-    /// Returns true if the items are results; several results can be shown together.
-    pub fn is_of_results(self) -> bool {
+    /// Returns true if the items are read from results, several of which can be shown together.
+    pub fn reads_results(self) -> bool {
         matches!(self, Showable::Series | Showable::Clients | Showable::Ranks)
     }
 }
 
 /// Returns a parser of the names in a table of `(name, description, value)`. The table is defined with the value's
 /// type, in a crate that does not depend on clap.
-pub fn named<T>(table: &'static [(&str, &str, T)]) -> impl TypedValueParser<Value = T>
+pub fn name_parser<T>(table: &'static [(&str, &str, T)]) -> impl TypedValueParser<Value = T>
 where
     T: Copy + Send + Sync + 'static,
 {

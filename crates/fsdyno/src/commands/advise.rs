@@ -9,7 +9,7 @@ use fsdyno_advise::answers::{self, SAFETY, Safety, TrialTarget};
 use fsdyno_advise::purpose::{self, Purpose};
 use fsdyno_advise::{Asker, Given, check, from_options, from_questions};
 
-use crate::cli::named;
+use crate::cli::name_parser;
 use crate::exit::{Exit, Failure};
 use crate::output::{self, prose};
 
@@ -35,7 +35,7 @@ pub struct Advise {
     #[arg(long, value_name = "WHAT", value_parser = answers::parse_trial_target)]
     on: Option<TrialTarget>,
     /// Which options may be tried [default: safe]
-    #[arg(long, value_name = "safe|unsafe", value_parser = named(SAFETY))]
+    #[arg(long, value_name = "safe|unsafe", value_parser = name_parser(SAFETY))]
     safety: Option<Safety>,
     /// How long all commands together may take, such as 30m or 2h [default: 30m]
     #[arg(long, value_name = "TIME", value_parser = answers::limit)]
@@ -53,14 +53,14 @@ pub struct Advise {
 
 /// Runs the command.
 pub fn run(advise: &Advise) -> Result<Exit, Failure> {
-    let mut terminal = std::io::stdin().is_terminal().then(|| Asker {
+    let mut asker = std::io::stdin().is_terminal().then(|| Asker {
         answers: std::io::stdin().lock(),
         questions: std::io::stderr(),
         number: 0,
     });
     let options = advise.options();
     check(&options)?;
-    let answers = match &mut terminal {
+    let answers = match &mut asker {
         Some(asker) => from_questions(&options, asker, prose())?,
         None => from_options(&options)?,
     };
@@ -74,8 +74,8 @@ pub fn run(advise: &Advise) -> Result<Exit, Failure> {
                     .into(),
         });
     }
-    let is_confirmed = advise.yes
-        || terminal.as_mut().is_some_and(|asker| asker.confirm("Run these commands now?"));
+    let is_confirmed =
+        advise.yes || asker.as_mut().is_some_and(|asker| asker.confirm("Run these commands now?"));
     match is_confirmed.then(|| steps.execute()).transpose()?.flatten() {
         Some(code) => process::exit(code),
         None => Ok(Exit::Success),

@@ -12,12 +12,12 @@ use crate::exit::Failure;
 /// # Errors
 /// No result has the name, or several results have it.
 pub fn with_paths(mut command: Command) -> Result<Command, Failure> {
-    // compare resolves its own names, because a name that no result has leaves a bisection undecided.
+    // `compare` resolves names itself, because a name without a result must leave a bisection undecided.
     for path in result_args(&mut command) {
         *path = result_path(path)?;
     }
     match &mut command {
-        Command::Show(show) if show.kind.is_of_results() => {
+        Command::Show(show) if show.kind.reads_results() => {
             for name in &mut show.names {
                 *name = result_path(Path::new(name))?.to_string_lossy().into_owned();
             }

@@ -47,9 +47,9 @@ pub fn run(run: &Run) -> Result<Exit, Failure> {
     let mut store = open(&folder)?;
     experiment.check_rule(store.trials())?;
     about.map_or(Ok(()), |about| about.store(&folder))?;
-    let measured = experiment.measure(&mut store, &session::of(&stop, &command));
+    let measured = experiment.measure(&mut store, &session::create(&stop, &command));
     // Stored trials are shown even if the run failed; its error is returned first.
-    let shown = match (&measured, run.shard) {
+    let show_result = match (&measured, run.shard) {
         // A shard without trials also leaves a folder, so that a merge finds all folders of its command.
         (Ok(summary), Some(shard)) if summary.trials() == 0 => {
             let trials = counted(experiment.cells.len() * run.repeat as usize, "trial");
@@ -59,7 +59,7 @@ pub fn run(run: &Run) -> Result<Exit, Failure> {
         _ => show(run, store),
     };
     let summary = measured?;
-    shown?;
+    show_result?;
     Ok(session::exit(&stop, &summary, &folder))
 }
 
@@ -84,7 +84,7 @@ fn print_plan(
 ) -> Result<Exit, Failure> {
     let as_json = output::plan_as_json(run.format)?;
     let stop = Arc::new(AtomicBool::new(false));
-    let session = session::of(&stop, command);
+    let session = session::create(&stop, command);
     let plan = dry_run::of_experiment(&mut experiment, folder, &session, as_json)?;
     output::write_data(&plan.text)?;
     Ok(plan.missing.map_or(Exit::Success, |failure| failure.exit))

@@ -44,7 +44,7 @@ fn check(show: &Show) -> Result<(), Failure> {
     if show.sources && show.kind != Showable::Workload {
         return Err(Failure::invalid_use("--sources is for 'fsdyno show workload'"));
     }
-    if show.names.len() > 1 && !show.kind.is_of_results() {
+    if show.names.len() > 1 && !show.kind.reads_results() {
         return Err(Failure::invalid_use(format!(
             "'{}': only `show series`, `show clients` and `show ranks` accept several names",
             show.names[1]
@@ -53,7 +53,7 @@ fn check(show: &Show) -> Result<(), Failure> {
     let is_basic = matches!(show.format, Format::Text | Format::Json);
     if let Some((name, ..)) = Format::ALL.iter().find(|(.., format)| *format == show.format)
         && !is_basic
-        && !show.kind.is_of_results()
+        && !show.kind.reads_results()
         && show.kind != Showable::Trace
     {
         return Err(Failure::invalid_use(format!(

@@ -39,8 +39,8 @@ fn an_invalid_flag_gets_a_message_that_names_the_valid_one() {
 #[test]
 fn advice_for_a_machine_compares_and_searches_and_runs_nothing() {
     let folder = tempfile::tempdir().unwrap();
-    let advice = |more: &str| {
-        let args = format!("advise --for unpack --on laptop-2026 --time 1h {more}");
+    let advice = |extra_args: &str| {
+        let args = format!("advise --for unpack --on laptop-2026 --time 1h {extra_args}");
         let output = run(folder.path(), &args);
         assert!([0, 3].contains(&code(&output)), "{}", stderr(&output));
         stdout(&output)

@@ -25,7 +25,7 @@ fn write(folder: &Path, name: &str, text: &str) {
 }
 
 /// Applies a change to each record; the schema version remains the first key.
-fn changed(lines: &[String], change: impl Fn(usize, &mut Value)) -> String {
+fn with_changes(lines: &[String], change: impl Fn(usize, &mut Value)) -> String {
     let line = |(at, line): (usize, &String)| {
         let mut trial: Value = serde_json::from_str(line).unwrap();
         change(at, &mut trial);
@@ -128,7 +128,7 @@ fn damaged_explanations_are_refused_with_their_line_and_an_incomplete_last_one_i
 fn errors_of_why_do_not_pass_control_characters_of_names_to_the_terminal() {
     let place = tempfile::tempdir().unwrap();
     let folder = place.path();
-    let hostile = changed(&measured(folder), |at, trial| {
+    let hostile = with_changes(&measured(folder), |at, trial| {
         trial["plan"]["label"] = format!("{HOSTILE}{}", at % 2).into();
     });
     write(folder, "hostile", &hostile);
@@ -189,7 +189,7 @@ fn along_an_axis_a_trial_in_two_results_counts_once_and_a_failure_in_one_remains
     let folder = place.path();
     let lines = measured(folder);
     let base = stdout(&run(folder, "compare base --by fs"));
-    write(folder, "part", &changed(&lines[..2], |_, _| {}));
+    write(folder, "part", &with_changes(&lines[..2], |_, _| {}));
     let overlapping = run(folder, "compare base part --by fs");
     assert_eq!(stdout(&overlapping), base, "{}", stderr(&overlapping));
     let same = run(folder, "compare base ./base --by fs");
@@ -208,7 +208,7 @@ fn along_an_axis_a_trial_in_two_results_counts_once_and_a_failure_in_one_remains
             trial["reason"] = "no space".into();
         }
     };
-    write(folder, "failed", &changed(&lines, failure));
+    write(folder, "failed", &with_changes(&lines, failure));
     let failed = run(folder, "compare host failed --by kernel");
     assert!(stdout(&failed).contains("seed 1: no space"), "{}{}", stdout(&failed), stderr(&failed));
 }
@@ -221,7 +221,7 @@ fn a_single_result_gets_the_axes_along_which_its_trials_can_be_compared() {
     let one = run(folder, "compare base");
     assert_eq!(code(&one), 2, "{}", stderr(&one));
     assert!(stderr(&one).contains("within 'base' with --by fs"), "{}", stderr(&one));
-    write(folder, "one", &changed(&lines[..1], |_, _| {}));
+    write(folder, "one", &with_changes(&lines[..1], |_, _| {}));
     let one = run(folder, "compare one");
     assert!(stderr(&one).contains("fsdyno compare 'one' NEW"), "{}", stderr(&one));
     assert_eq!(code(&run(folder, "compare one --bisect")), 125);
@@ -235,14 +235,14 @@ fn single_trials_and_times_of_zero_give_no_verdict_but_a_reason() {
     let place = tempfile::tempdir().unwrap();
     let folder = place.path();
     let lines = measured(folder);
-    write(folder, "one", &changed(&lines[..1], |_, _| {}));
+    write(folder, "one", &with_changes(&lines[..1], |_, _| {}));
     let zero = |_: usize, trial: &mut Value| {
         phases(trial).for_each(|phase| {
             phase["returned_ns"] = 0.into();
             phase["durable_ns"] = 0.into();
         });
     };
-    write(folder, "zero", &changed(&lines, zero));
+    write(folder, "zero", &with_changes(&lines, zero));
     let one = run(folder, "compare one one --verbose");
     assert_eq!(code(&one), 0, "{}", stderr(&one));
     assert!(stdout(&one).contains("the spread is unknown"), "{}", stdout(&one));
@@ -278,7 +278,7 @@ fn hostile_names_are_escaped_in_every_format() {
             trial["reason"] = HOSTILE.into();
         }
     };
-    write(folder, "hostile", &changed(&lines, hostile));
+    write(folder, "hostile", &with_changes(&lines, hostile));
     for format in ["text", "mail", "markdown", "statistics-csv"] {
         for args in [format!("report hostile --format {format}"), "compare hostile hostile".into()]
         {
@@ -368,7 +368,7 @@ fn ten_thousand_trials_are_a_table_a_comparison_and_statistics() {
     let write_trials = |name: &str, millionths: u64| {
         let mut text = String::new();
         for round in 0..5000u64 {
-            text += &changed(&lines[..2], |_, trial| {
+            text += &with_changes(&lines[..2], |_, trial| {
                 trial["seed"] = (round + 1).into();
                 let plan = trial["trial_id"].as_str().unwrap().split('-').next().unwrap();
                 trial["trial_id"] = format!("{plan}-{}", round + 1).into();

@@ -32,13 +32,13 @@ fn fsdyno(folder: &Path, args: &[&str]) -> Finished {
         .stderr(log.reopen().unwrap())
         .spawn()
         .unwrap();
-    let (begin, pid) = (Instant::now(), i32::try_from(child.id()).unwrap());
+    let (start, pid) = (Instant::now(), i32::try_from(child.id()).unwrap());
     let mut status = 0;
     // SAFETY: rusage is plain data; the child is ours, and nothing else waits for it.
     let usage = unsafe {
         let mut usage: libc::rusage = std::mem::zeroed();
         while libc::wait4(pid, &raw mut status, libc::WNOHANG, &raw mut usage) == 0 {
-            if begin.elapsed() > TIMEOUT {
+            if start.elapsed() > TIMEOUT {
                 child.kill().unwrap();
                 panic!("fsdyno {} did not end within {TIMEOUT:?}", args.join(" "));
             }
@@ -52,7 +52,7 @@ fn fsdyno(folder: &Path, args: &[&str]) -> Finished {
 }
 
 /// Asserts that a command is refused with this message and little memory.
-fn refused(folder: &Path, args: &[&str], expected: &str) {
+fn assert_refused(folder: &Path, args: &[&str], expected: &str) {
     let finished = fsdyno(folder, args);
     let args = args.join(" ");
     assert_eq!(finished.code, Some(2), "fsdyno {args}: {}", finished.message);
@@ -61,13 +61,13 @@ fn refused(folder: &Path, args: &[&str], expected: &str) {
 }
 
 /// Creates a sparse file that begins with `start` and continues with zeros.
-fn sparse(path: &Path, start: &[u8], size: u64) {
+fn make_sparse_file(path: &Path, start: &[u8], size: u64) {
     let mut file = File::create(path).unwrap();
     file.write_all(start).unwrap();
     file.set_len(size).unwrap();
 }
 
-fn pipe(path: &Path) {
+fn make_pipe(path: &Path) {
     assert!(Command::new("mkfifo").arg(path).status().unwrap().success());
 }
 
@@ -100,36 +100,36 @@ const SIDECARS: &[(&str, &[&str])] = &[
     ("r/schedule.json", &["run", "dirops", "--on", ".", "--out", "r"]),
 ];
 
-/// Readers of a shard.
-const SHARED: &[(&str, &[&str])] = &[
+/// Readers of a shard's files.
+const SHARD_FILES: &[(&str, &[&str])] = &[
     ("r/schedule.json", &["merge", "out", "r"]),
     ("r/series.ndjson", &["merge", "out", "r"]),
     ("r/trials.ndjson", &["merge", "out", "r"]),
 ];
 
 /// Creates a folder with an empty result folder `r`.
-fn place() -> (tempfile::TempDir, PathBuf) {
+fn make_folders() -> (tempfile::TempDir, PathBuf) {
     let folder = tempfile::tempdir().unwrap();
     fs::create_dir(folder.path().join("r")).unwrap();
     let path = folder.path().to_path_buf();
     (folder, path)
 }
 
-/// Tests each reader of sidecar files with a result in which `put` replaces the file.
-fn sidecars(put: impl Fn(&Path), expected: impl Fn(&str) -> String) {
+/// Asserts that each reader of sidecar files refuses a result in which `put` has replaced the file.
+fn check_sidecars(put: impl Fn(&Path), expected: impl Fn(&str) -> String) {
     let plain = ["run", "dirops", "--on", ".", "--set", "files=5", "--out", "r"];
-    let share = [&plain[..], &["--shard", "1/1"]].concat();
-    for (command, readers) in [(&plain[..], SIDECARS), (&share, SHARED)] {
-        let (_kept, folder) = place();
+    let shard = [&plain[..], &["--shard", "1/1"]].concat();
+    for (command, readers) in [(&plain[..], SIDECARS), (&shard, SHARD_FILES)] {
+        let (_kept, folder) = make_folders();
         let finished = fsdyno(&folder, command);
         assert_eq!(finished.code, Some(0), "{}", finished.message);
         for (file, args) in readers {
             let (path, aside) = (folder.join(file), folder.join("aside"));
-            let was = fs::rename(&path, &aside);
+            let renamed = fs::rename(&path, &aside);
             put(&path);
-            refused(&folder, args, &expected(file));
+            assert_refused(&folder, args, &expected(file));
             fs::remove_file(&path).unwrap();
-            was.and_then(|()| fs::rename(&aside, &path)).unwrap_or_default();
+            renamed.and_then(|()| fs::rename(&aside, &path)).unwrap_or_default();
         }
     }
 }
@@ -137,18 +137,19 @@ fn sidecars(put: impl Fn(&Path), expected: impl Fn(&str) -> String) {
 #[test]
 fn a_pipe_or_a_device_in_the_place_of_a_file_is_refused_at_once() {
     for (file, args) in READERS {
-        let (_kept, folder) = place();
+        let (_kept, folder) = make_folders();
         let path = folder.join(file);
-        let to = |kind: &str| format!("it is {kind}; give the path of a file");
+        let refusal = |kind: &str| format!("it is {kind}; give the path of a file");
         // In a given folder, an optional file that is not a regular file counts as absent.
-        let found = |kind: &str| if OPTIONAL.contains(file) { String::new() } else { to(kind) };
+        let expected =
+            |kind: &str| if OPTIONAL.contains(file) { String::new() } else { refusal(kind) };
         std::os::unix::fs::symlink("/dev/zero", &path).unwrap();
-        refused(&folder, args, &found("a device"));
+        assert_refused(&folder, args, &expected("a device"));
         fs::remove_file(&path).unwrap();
-        pipe(&path);
-        refused(&folder, args, &found("a pipe"));
+        make_pipe(&path);
+        assert_refused(&folder, args, &expected("a pipe"));
     }
-    sidecars(pipe, |_| "it is a pipe; give the path of a file".into());
+    check_sidecars(make_pipe, |_| "it is a pipe; give the path of a file".into());
 }
 
 #[test]
@@ -165,46 +166,50 @@ fn a_file_beyond_its_limit_is_refused_with_the_limit() {
     };
     let start = b"{\"schema\":2,\"trial_id\":\"";
     for (file, args) in READERS {
-        let (_kept, folder) = place();
-        sparse(&folder.join(file), start, 3 << 30);
-        refused(&folder, args, limit(file));
+        let (_kept, folder) = make_folders();
+        make_sparse_file(&folder.join(file), start, 3 << 30);
+        assert_refused(&folder, args, limit(file));
     }
-    sidecars(|path| sparse(path, start, 3 << 30), |file| limit(file).into());
+    check_sidecars(|path| make_sparse_file(path, start, 3 << 30), |file| limit(file).into());
     // Its compressed size is 200 KB.
-    let (_kept, folder) = place();
+    let (_kept, folder) = make_folders();
     let zeros = std::io::Read::take(std::io::repeat(0), 4 << 30);
     let zeros = std::io::Read::chain(&start[..], zeros);
     zstd::stream::copy_encode(zeros, File::create(folder.join("r/trials.ndjson.zst")).unwrap(), 1)
         .unwrap();
-    refused(&folder, &["report", "r"], limit("ndjson"));
+    assert_refused(&folder, &["report", "r"], limit("ndjson"));
 }
 
 #[test]
 fn the_input_of_a_workload_is_never_read_into_memory_as_a_whole() {
-    let (_kept, folder) = place();
+    let (_kept, folder) = make_folders();
     // A folder above the size limit is refused before any of it is copied.
-    sparse(&folder.join("r/large"), b"", 80 << 30);
+    make_sparse_file(&folder.join("r/large"), b"", 80 << 30);
     let args = ["run", "tarball", "--on", ".", "--dry-run", "--set", "archive=r"];
-    refused(&folder, &args, "is a folder of 80 GiB");
+    assert_refused(&folder, &args, "is a folder of 80 GiB");
     // Much larger than this program: Linux also counts the memory of the process before exec(2).
-    sparse(&folder.join("r/large"), b"mail", 800 << 20);
+    make_sparse_file(&folder.join("r/large"), b"mail", 800 << 20);
     let finished = fsdyno(&folder, &args);
     assert_eq!(finished.code, Some(0), "{}", finished.message);
     assert!(finished.memory < 600 << 20, "it took {} MiB", finished.memory >> 20);
     let args = ["run", "tarball", "--dry-run", "--set", "archive=/dev/zero"];
-    refused(&folder, &args, "it is a device");
-    pipe(&folder.join("pipe"));
-    refused(&folder, &["run", "tarball", "--dry-run", "--set", "archive=pipe"], "it is a pipe");
+    assert_refused(&folder, &args, "it is a device");
+    make_pipe(&folder.join("pipe"));
+    assert_refused(
+        &folder,
+        &["run", "tarball", "--dry-run", "--set", "archive=pipe"],
+        "it is a pipe",
+    );
     // The first block shows that the file is not an archive.
     let zeros = std::io::Read::take(std::io::repeat(b'x'), 3 << 30);
     zstd::stream::copy_encode(zeros, File::create(folder.join("bomb")).unwrap(), 1).unwrap();
     let args = ["run", "tarball", "--dry-run", "--set", "archive=bomb"];
-    refused(&folder, &args, "is not a tar archive");
+    assert_refused(&folder, &args, "is not a tar archive");
 }
 
 #[test]
 fn no_message_shows_the_content_of_a_file_that_is_not_fsdynos() {
-    let (_kept, folder) = place();
+    let (_kept, folder) = make_folders();
     for text in [
         "root:$y$SECRET:19000:0:99999:7:::\n",
         "PASSWORD=SECRET\n",

@@ -47,9 +47,9 @@ fn there_is_a_manual_page_for_each_command() {
 }
 
 /// Runs `fsdyno demo --quick` without QEMU.
-fn demo(folder: &Path, more: &[&str]) -> Output {
+fn demo(folder: &Path, extra_args: &[&str]) -> Output {
     let mut command = fsdyno(folder);
-    command.args(["demo", "--quick"]).args(more).env("PATH", folder).output().unwrap()
+    command.args(["demo", "--quick"]).args(extra_args).env("PATH", folder).output().unwrap()
 }
 
 #[test]
@@ -145,8 +145,8 @@ fn a_result_has_a_name_that_commands_accept_and_a_note() {
     assert!(exit == 2 && message.contains("'/' cannot be in a name"), "{message}");
 }
 
-/// Runs fsdyno with the defaults of files, and without other settings of this host.
-fn with_files(folder: &Path, args: &str) -> Output {
+/// Runs fsdyno with the defaults in the files of this folder, and without other settings of this host.
+fn run_with_defaults(folder: &Path, args: &str) -> Output {
     let mut command = fsdyno(folder);
     command.env_remove("FSDYNO_MACHINE").env_remove("FSDYNO_CONFIG");
     command.env("XDG_CONFIG_HOME", folder.join("config"));
@@ -160,7 +160,9 @@ fn defaults_of_the_project_override_those_of_the_user_and_the_command_line_overr
     let user = "disk = \"ide-2008\"\nrepeat = 3\nsize = \"2G\"\n";
     std::fs::write(folder.path().join("config/fsdyno/fsdyno.toml"), user).unwrap();
     std::fs::write(folder.path().join("fsdyno.toml"), "disk = \"sata-2009\"\n").unwrap();
-    let run = |more: &str| with_files(folder.path(), &format!("run dirops --set files=20 {more}"));
+    let run = |extra_args: &str| {
+        run_with_defaults(folder.path(), &format!("run dirops --set files=20 {extra_args}"))
+    };
     // A directory has no disk, so of the defaults in the files only the number of repeats applies.
     let output = run("--on . --out r");
     assert_eq!(code(&output), 0, "{}", stderr(&output));
@@ -170,8 +172,8 @@ fn defaults_of_the_project_override_those_of_the_user_and_the_command_line_overr
     assert_eq!((code(&output), lines(&folder.path().join("r"))), (0, 4));
     assert_eq!(stderr(&output), "");
     // The plan is complete whether or not there is a lab here.
-    let plan = |more: &str| {
-        let output = run(&format!("--fs ext4 --dry-run --out new {more}"));
+    let plan = |extra_args: &str| {
+        let output = run(&format!("--fs ext4 --dry-run --out new {extra_args}"));
         (stdout(&output), stderr(&output))
     };
     let (text, note) = plan("");
@@ -187,7 +189,7 @@ fn an_invalid_default_is_an_error_before_any_work_and_no_file_decides_where_fsdy
     let folder = tempfile::tempdir().unwrap();
     let error = |text: &str| {
         std::fs::write(folder.path().join("fsdyno.toml"), text).unwrap();
-        let output = with_files(folder.path(), "run dirops --on . --set files=20 --out r");
+        let output = run_with_defaults(folder.path(), "run dirops --on . --set files=20 --out r");
         assert_eq!(code(&output), 2, "{text}: {}", stderr(&output));
         assert!(!folder.path().join("r").exists());
         stderr(&output)
@@ -197,5 +199,5 @@ fn an_invalid_default_is_an_error_before_any_work_and_no_file_decides_where_fsdy
     assert!(error("out = \"/tmp/x\"").contains("fsdyno.toml:1: --out cannot be set in a file"));
     assert!(error("on = \"/srv\"").contains("--on cannot be set in a file"));
     // Help and other commands do not read the file.
-    assert_eq!(code(&with_files(folder.path(), "list disks")), 0);
+    assert_eq!(code(&run_with_defaults(folder.path(), "list disks")), 0);
 }

@@ -222,22 +222,26 @@ fn the_verdicts_in_a_studys_document_are_those_of_the_records() {
         let end =
             report.arg("report").arg(&folder).args(["--format", "markdown"]).output().unwrap();
         assert_eq!(code(&end), 0, "{}: {}", folder.display(), stderr(&end));
-        let begins = format!(
+        let start_marker = format!(
             "<!-- the verdicts of {}: make docs -->",
             folder.file_name().unwrap().display()
         );
-        let ends = "<!-- the end of them -->";
+        let end_marker = "<!-- the end of them -->";
         let page = root.join(format!("docs/studies/{study}.md"));
         let text = std::fs::read_to_string(&page).unwrap();
         let parts = text
-            .split_once(&begins)
-            .and_then(|(before, rest)| Some((before, rest.split_once(ends)?)));
+            .split_once(&start_marker)
+            .and_then(|(before, rest)| Some((before, rest.split_once(end_marker)?)));
         let Some((before, (stored, after))) = parts else {
-            panic!("{} has no place for its verdicts: {begins} and {ends}", page.display())
+            panic!(
+                "{} has no place for its verdicts: {start_marker} and {end_marker}",
+                page.display()
+            )
         };
         let by_records = format!("\n\n{}\n\n", verdicts(&stdout(&end)));
         if std::env::var_os("FSDYNO_WRITE_DOCS").is_some() {
-            std::fs::write(&page, format!("{before}{begins}{by_records}{ends}{after}")).unwrap();
+            std::fs::write(&page, format!("{before}{start_marker}{by_records}{end_marker}{after}"))
+                .unwrap();
         } else {
             assert!(
                 stored == by_records,

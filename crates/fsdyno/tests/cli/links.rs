@@ -38,8 +38,8 @@ fn prose(text: &str) -> String {
 
 /// Returns the targets of links and images, and the values of `src` and `srcset`.
 fn targets(text: &str) -> Vec<String> {
-    let between = |begin: &str, end: char| -> Vec<String> {
-        let parts = text.split(begin).skip(1);
+    let between = |start: &str, end: char| -> Vec<String> {
+        let parts = text.split(start).skip(1);
         parts.filter_map(|part| Some(part.split_once(end)?.0.to_string())).collect()
     };
     [between("](", ')'), between("src=\"", '"'), between("srcset=\"", '"')].concat()

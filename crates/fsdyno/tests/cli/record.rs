@@ -9,7 +9,7 @@ use crate::common::{code, fsdyno, run, stderr, stdout};
 use serde_json::Value;
 
 /// Records a script as it.trace.
-fn recorded(folder: &Path, script: &str) -> Output {
+fn record_script(folder: &Path, script: &str) -> Output {
     fsdyno(folder)
         .args(["record", "--how", "inside", "-o", "it.trace", "--", "sh", "-c", script])
         .output()
@@ -19,7 +19,7 @@ fn recorded(folder: &Path, script: &str) -> Output {
 #[test]
 fn a_recorded_command_keeps_its_output_and_its_exit_code() {
     let folder = tempfile::tempdir().unwrap();
-    let output = recorded(folder.path(), "echo out; : >made; exit 5");
+    let output = record_script(folder.path(), "echo out; : >made; exit 5");
     assert_eq!((code(&output), stdout(&output).as_str()), (5, "out\n"), "{}", stderr(&output));
     let shown = run(folder.path(), "show trace it.trace --format json");
     let value: Value = serde_json::from_str(&stdout(&shown)).unwrap();
@@ -48,7 +48,7 @@ fn a_calibration_states_the_ratio_and_the_kinds_of_calls_that_differ_most() {
 #[test]
 fn a_command_that_a_signal_ends_gives_128_and_its_number() {
     let folder = tempfile::tempdir().unwrap();
-    let output = recorded(folder.path(), "kill -TERM $$");
+    let output = record_script(folder.path(), "kill -TERM $$");
     assert_eq!(code(&output), 128 + 15, "{}", stderr(&output));
 }
 
@@ -56,7 +56,7 @@ fn a_command_that_a_signal_ends_gives_128_and_its_number() {
 fn marks_name_phases_of_a_recording() {
     let folder = tempfile::tempdir().unwrap();
     let program = env!("CARGO_BIN_EXE_fsdyno");
-    let output = recorded(folder.path(), &format!("{program} mark second; :"));
+    let output = record_script(folder.path(), &format!("{program} mark second; :"));
     assert_eq!(code(&output), 0, "{}", stderr(&output));
     let shown = stdout(&run(folder.path(), "show trace it.trace"));
     assert!(shown.contains("marks: second"), "{shown}");

@@ -36,12 +36,12 @@ fn name(text: &str) -> Name {
 }
 
 /// Every path below a folder.
-fn below(folder: &Path) -> Vec<String> {
+fn paths_below(folder: &Path) -> Vec<String> {
     let mut all = Vec::new();
     for entry in std::fs::read_dir(folder).unwrap().flatten() {
         all.push(entry.path().display().to_string());
         if entry.file_type().unwrap().is_dir() {
-            all.extend(below(&entry.path()));
+            all.extend(paths_below(&entry.path()));
         }
     }
     all.sort();
@@ -54,13 +54,13 @@ const SCRIPT: &str = "mkdir d; (echo one >d/a; cat d/a >d/b) & (echo two >d/c; m
 
 #[test]
 fn a_recorded_script_is_replayed_in_a_directory_with_every_result_compared() {
-    recorded_and_replayed("auto");
+    record_and_replay("auto");
 }
 
 #[test]
 fn a_script_recorded_by_bpf_is_replayed_in_a_directory_with_every_result_compared() {
     if has_bpf() {
-        recorded_and_replayed("bpf");
+        record_and_replay("bpf");
     }
 }
 
@@ -74,7 +74,7 @@ fn has_bpf() -> bool {
     code(&output) == 0
 }
 
-fn recorded_and_replayed(how: &str) {
+fn record_and_replay(how: &str) {
     let folder = folder(b"");
     std::fs::remove_file(folder.path().join("it.trace")).unwrap();
     let args = ["record", "--how", how, "-o", "../it.trace", "--", "sh", "-c", SCRIPT];
@@ -88,7 +88,7 @@ fn recorded_and_replayed(how: &str) {
     assert_eq!((&ops["mkdir"]["count"], &ops["link"]["count"]), (&1.into(), &1.into()), "{ops}");
     let notes = notes(folder.path());
     assert!(notes.contains("every replayed call had the recorded result"), "{notes}");
-    assert_eq!(below(&folder.path().join("on")), [""; 0]);
+    assert_eq!(paths_below(&folder.path().join("on")), [""; 0]);
 }
 
 #[test]
@@ -165,7 +165,7 @@ fn a_damaged_or_truncated_trace_is_refused_with_its_offset_before_any_work() {
             printed.contains("--set trace=it.trace: at byte ") && printed.contains(message),
             "{printed}"
         );
-        assert_eq!(below(&folder.path().join("on")), [""; 0]);
+        assert_eq!(paths_below(&folder.path().join("on")), [""; 0]);
         assert!(!folder.path().join("out").exists());
     }
 }

@@ -10,7 +10,7 @@ use crate::common::{code, crashed, fsdyno, run, stderr, stdout};
 use unicode_width::UnicodeWidthStr;
 
 /// Two results of this host, the second with a label in wide letters.
-fn result(folder: &Path) {
+fn make_results(folder: &Path) {
     for out in ["a", "b"] {
         let done = run(folder, &format!("run dirops --on . --set files=200 --out {out}"));
         assert_eq!(code(&done), 0, "{}", stderr(&done));
@@ -54,7 +54,7 @@ fn without_escapes(text: &str) -> String {
 #[test]
 fn colour_is_for_terminals_and_no_color_disables_it() {
     let folder = tempfile::tempdir().unwrap();
-    result(folder.path());
+    make_results(folder.path());
     let Some(printed) = on_a_terminal(folder.path(), "report a b", 100, None) else { return };
     assert!(printed.contains("\x1b["), "{printed}");
     // No-color.org: when present and not an empty string, whatever its value.
@@ -70,7 +70,7 @@ fn colour_is_for_terminals_and_no_color_disables_it() {
 #[test]
 fn no_line_is_wider_than_the_terminal_and_omitted_columns_are_named() {
     let folder = tempfile::tempdir().unwrap();
-    result(folder.path());
+    make_results(folder.path());
     crashed(folder.path(), "a", "比較 with a label that is longer than any line", "crash");
     let shown = [
         "report crash",

@@ -49,9 +49,9 @@ fn a_safe_search_names_the_values_that_it_does_not_try_and_an_unsafe_one_tries_t
     );
 }
 
-/// Returns the factor by which a computation takes at most longer now than on an idle host: the mean load of the last
-/// minute, with one more process, divided by the number of processors.
-fn stretch() -> f64 {
+/// Returns an upper bound on how many times as long a computation takes now as on an idle host: the mean load of the
+/// last minute, with one more process, divided by the number of processors.
+fn max_slowdown() -> f64 {
     let loads = std::fs::read_to_string("/proc/loadavg").unwrap();
     let minute: f64 = loads.split(' ').next().unwrap().parse().unwrap();
     let processors = std::thread::available_parallelism().unwrap().get() as f64;
@@ -74,17 +74,17 @@ fn a_dry_run_prints_the_budget_and_the_trials_that_it_allows() {
     std::fs::create_dir_all(&cache).unwrap();
     let speeds = r#"{"lab 1 Snapshot/dirops": {"fixed": 2.0, "per_op": 0.0, "trials": 3}}"#;
     std::fs::write(cache.join("speed.json"), speeds).unwrap();
-    let before = stretch();
+    let before = max_slowdown();
     let text = stdout(&run(folder.path(), args));
-    let stretch = before.max(stretch());
+    let slowdown = before.max(max_slowdown());
     let (_, shown) =
         text.split_once("time: a trial takes about ").unwrap_or_else(|| panic!("{text}"));
     let number = |after: &str| {
         let (_, rest) = shown.split_once(after).unwrap_or_else(|| panic!("{text}"));
         rest.split(' ').next().and_then(|word| word.parse::<u64>().ok()).unwrap()
     };
-    let least = (440.0 / stretch) as u64;
-    assert!((least..=450).contains(&number(": about ")), "{text}: a factor of at most {stretch}");
+    let least = (440.0 / slowdown) as u64;
+    assert!((least..=450).contains(&number(": about ")), "{text}: a factor of at most {slowdown}");
     assert!(shown.contains(" trials in 15 min; the smallest search takes "), "{text}");
 }
 

@@ -36,21 +36,21 @@ pub fn fsdyno(program: &Path, folder: &Path, args: &str) -> Command {
 }
 
 /// Returns the path of the main program, the one that `make build` builds.
-pub fn ours() -> &'static Path {
+pub fn main_program() -> &'static Path {
     Path::new(super::PROGRAM)
 }
 
 /// Returns the path of the agent that the program runs.
 pub fn agent() -> PathBuf {
     let path = std::env::var_os("FSDYNO_AGENT").map(PathBuf::from);
-    path.unwrap_or_else(|| ours().with_file_name("fsdyno-agent"))
+    path.unwrap_or_else(|| main_program().with_file_name("fsdyno-agent"))
 }
 
 /// Returns a folder for a test; if the lab cannot run, prints that the test is skipped and returns `None`.
 pub fn lab() -> Option<tempfile::TempDir> {
     static MISSING: OnceLock<Option<String>> = OnceLock::new();
     let missing = MISSING.get_or_init(|| {
-        let output = fsdyno(ours(), Path::new("/"), "doctor").output().unwrap();
+        let output = fsdyno(main_program(), Path::new("/"), "doctor").output().unwrap();
         (!output.status.success()).then(|| String::from_utf8_lossy(&output.stdout).into_owned())
     });
     match missing {
@@ -68,13 +68,15 @@ pub fn lab() -> Option<tempfile::TempDir> {
 
 /// Returns the rows whose file systems the lab can run here; reports the others.
 pub fn runnable(rows: impl Iterator<Item = &'static Row>) -> Vec<&'static Row> {
-    let listed = fsdyno(ours(), Path::new("/"), "list filesystems --format json").output().unwrap();
+    let listed =
+        fsdyno(main_program(), Path::new("/"), "list filesystems --format json").output().unwrap();
     let listed: Vec<Value> = serde_json::from_slice(&listed.stdout).unwrap();
     let missing = |name: &String| {
         let row = listed.iter().find(|row| row["name"] == name.as_str()).unwrap();
         (row["lab"]["can"] != true).then(|| row["lab"]["cure"].to_string())
     };
-    let kernels = fsdyno(ours(), Path::new("/"), "list kernels --format json").output().unwrap();
+    let kernels =
+        fsdyno(main_program(), Path::new("/"), "list kernels --format json").output().unwrap();
     let kernels: Vec<Value> = serde_json::from_slice(&kernels.stdout).unwrap();
     let is_available = |kernel: &str| {
         let mut releases = kernels.iter().map(|kernel| kernel["release"].as_str().unwrap());
@@ -130,7 +132,7 @@ pub fn size() -> &'static str {
 pub fn run(folder: &Path, args: &str) -> std::process::Output {
     let boot = if args.contains("--boot ") { "" } else { boot() };
     let size = if args.contains("--size ") { "" } else { size() };
-    fsdyno(ours(), folder, &format!("run {args} {boot} {size}")).output().unwrap()
+    fsdyno(main_program(), folder, &format!("run {args} {boot} {size}")).output().unwrap()
 }
 
 /// Returns the records of a result folder.

@@ -168,7 +168,7 @@ pub fn wait_until(event: &str, condition: impl Fn() -> bool) {
 }
 
 /// Returns the subdirectories that fsdyno made and has not removed.
-pub fn ours(folder: &Path) -> Vec<PathBuf> {
+pub fn leftover_folders(folder: &Path) -> Vec<PathBuf> {
     let entries = std::fs::read_dir(folder).unwrap().flatten().map(|entry| entry.path());
     let is_leftover = |path: &PathBuf| {
         path.file_name().is_some_and(|name| name.to_string_lossy().starts_with(".fsdyno-"))

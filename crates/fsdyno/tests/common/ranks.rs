@@ -66,7 +66,7 @@ impl Place {
 
 /// Returns the worker that a process has started.
 pub fn worker_of(child: &Child) -> Pid {
-    let begin = Instant::now();
+    let started = Instant::now();
     loop {
         // The parent of the worker of rank 0 is not the first thread.
         let threads = std::fs::read_dir(format!("/proc/{}/task", child.id())).unwrap();
@@ -78,19 +78,19 @@ pub fn worker_of(child: &Child) -> Pid {
         if let Some(pid) = text.split_whitespace().next().and_then(|pid| pid.parse().ok()) {
             return Pid::from_raw(pid).unwrap();
         }
-        assert!(begin.elapsed() < Duration::from_secs(60), "no worker");
+        assert!(started.elapsed() < Duration::from_secs(60), "no worker");
         std::thread::sleep(Duration::from_millis(10));
     }
 }
 
 /// Waits for the end of a process that is not a child of this test. Returns false after 20 s.
 pub fn has_ended(pid: Pid) -> bool {
-    let begin = Instant::now();
+    let started = Instant::now();
     let runs = || {
         let stat = std::fs::read_to_string(format!("/proc/{}/stat", pid.as_raw_nonzero()));
         stat.is_ok_and(|stat| !stat.rsplit(')').next().unwrap_or_default().starts_with(" Z"))
     };
-    while runs() && begin.elapsed() < Duration::from_secs(20) {
+    while runs() && started.elapsed() < Duration::from_secs(20) {
         std::thread::sleep(Duration::from_millis(10));
     }
     !runs()

@@ -69,7 +69,7 @@ fn a_disturbed_qemu_is_bit_identical_and_one_without_the_guard_is_refused() {
     if !doctor.status.success() {
         let why = String::from_utf8_lossy(&doctor.stdout).into_owned();
         assert!(std::env::var_os("CI").is_none(), "CI has to run the lab; here it lacks\n{why}");
-        writeln!(std::io::stderr(), "skipped: the lab cannot run here; fsdyno doctor says why")
+        writeln!(std::io::stderr(), "skipped: the lab cannot run here; fsdyno doctor reports why")
             .unwrap();
         return;
     }

@@ -4,7 +4,7 @@
 
 use crate::common;
 use std::io::Write;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, Stdio};
 
 use crate::common::{PROGRAM, code, run, stderr};
@@ -38,13 +38,8 @@ fn report(results: &Path) -> String {
     html
 }
 
-/// Returns the path of the main program.
-fn program() -> PathBuf {
-    PathBuf::from(PROGRAM)
-}
-
 fn in_lab(folder: &Path, args: &[&str]) -> std::process::Output {
-    let mut command = Command::new(program());
+    let mut command = Command::new(PROGRAM);
     command.current_dir(folder).stdin(Stdio::null());
     command
         .env("XDG_CACHE_HOME", Cache::of_user().unwrap().path().parent().unwrap())
@@ -58,17 +53,19 @@ fn two_merged_shards_are_bit_identical_to_the_undivided_run() {
     let folder = tempfile::tempdir().unwrap();
     if !in_lab(folder.path(), &["doctor"]).status.success() {
         assert!(std::env::var_os("CI").is_none(), "CI has to run the lab; see fsdyno doctor");
-        let _ =
-            writeln!(std::io::stderr(), "skipped: the lab cannot run here; fsdyno doctor says why");
+        let _ = writeln!(
+            std::io::stderr(),
+            "skipped: the lab cannot run here; fsdyno doctor reports why"
+        );
         return;
     }
-    let run_with = |more: &[&str]| {
+    let run_with = |extra_args: &[&str]| {
         let repeats = if common::full() { "2" } else { "1" };
         let run =
             ["run", "dirops", "--fs", "small=ext4 -I 128", "--fs", "ext2", "--repeat", repeats];
         let rest = ["--set", "files=100", "--size", "512M", "--seed", "5", "--baseline", "small"];
         let boot: Vec<&str> = common::lab::boot().split(' ').collect();
-        let output = in_lab(folder.path(), &[&run[..], &rest, &boot, more].concat());
+        let output = in_lab(folder.path(), &[&run[..], &rest, &boot, extra_args].concat());
         assert_eq!(code(&output), 0, "{}", stderr(&output));
     };
     run_with(&["--out", "whole"]);
@@ -98,7 +95,7 @@ fn two_merged_shards_are_bit_identical_to_the_undivided_run() {
 }
 
 /// Copies the scripts of the example and replaces its run by a small one.
-fn example(folder: &Path, args: &str) {
+fn copy_example(folder: &Path, args: &str) {
     let from = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/slurm");
     for entry in std::fs::read_dir(from).unwrap().flatten() {
         std::fs::copy(entry.path(), folder.join(entry.file_name())).unwrap();
@@ -108,7 +105,7 @@ fn example(folder: &Path, args: &str) {
     std::fs::write(folder.join("study.sh"), format!("{head}\nset -- {args}\n")).unwrap();
 }
 
-fn script(folder: &Path, name: &str, task: Option<(&str, &str)>) -> std::process::Output {
+fn run_script(folder: &Path, name: &str, task: Option<(&str, &str)>) -> std::process::Output {
     let mut command = Command::new("sh");
     command.arg(folder.join(name)).stdin(Stdio::null());
     command.env("FSDYNO", env!("CARGO_BIN_EXE_fsdyno")).env("SLURM_SUBMIT_DIR", folder);
@@ -125,10 +122,10 @@ fn the_slurm_example_runs_its_shards_merges_them_and_names_the_missing_one() {
     let folder = tempfile::tempdir().unwrap();
     let target = folder.path().join("target");
     std::fs::create_dir(&target).unwrap();
-    example(folder.path(), "dirops --on target --set files=20 --repeat 3");
-    let first = script(folder.path(), "share.sh", Some(("1", "2")));
+    copy_example(folder.path(), "dirops --on target --set files=20 --repeat 3");
+    let first = run_script(folder.path(), "share.sh", Some(("1", "2")));
     assert_eq!(code(&first), 0, "{}", stderr(&first));
-    let early = script(folder.path(), "merge.sh", None);
+    let early = run_script(folder.path(), "merge.sh", None);
     assert_eq!(code(&early), 2, "{}", stderr(&early));
     assert!(stderr(&early).contains("share 2/2 (1 trial)"), "{}", stderr(&early));
     // The second task is submitted again, alone: Slurm then counts one task.
@@ -138,7 +135,7 @@ fn the_slurm_example_runs_its_shards_merges_them_and_names_the_missing_one() {
     again.env("SLURM_ARRAY_TASK_ID", "2").env("SLURM_ARRAY_TASK_COUNT", "1").env("SHARES", "2");
     let second = again.output().unwrap();
     assert_eq!(code(&second), 0, "{}", stderr(&second));
-    let merged = script(folder.path(), "merge.sh", None);
+    let merged = run_script(folder.path(), "merge.sh", None);
     assert_eq!(code(&merged), 0, "{}", stderr(&merged));
     let whole = folder.path().join("results/whole");
     assert_eq!(common::lines(&whole), 3);
@@ -168,7 +165,7 @@ fn the_scripts_of_the_slurm_example_run() {
 fn a_shard_keeps_its_folder_even_without_trials() {
     let folder = tempfile::tempdir().unwrap();
     let args = "run dirops --on . --set files=10 --repeat 2";
-    for (more, exit, part) in [
+    for (extra_args, exit, part) in [
         ("--shard 3/3 --out none", 0, "shard 3/3 has none of the 2 trials"),
         ("--shard 1/3 --out one", 0, "report:"),
         ("--shard 2/3 --out two", 0, "report:"),
@@ -177,9 +174,9 @@ fn a_shard_keeps_its_folder_even_without_trials() {
         ("--shard 1/3 --out one --seed 9", 2, "of other trials"),
         ("--shard 1/3 --out one", 0, "1 of 1 trials already stored"),
     ] {
-        let output = run(folder.path(), &format!("{args} {more}"));
-        assert_eq!(code(&output), exit, "{more}: {}", stderr(&output));
-        assert!(stderr(&output).contains(part), "{more}: {}", stderr(&output));
+        let output = run(folder.path(), &format!("{args} {extra_args}"));
+        assert_eq!(code(&output), exit, "{extra_args}: {}", stderr(&output));
+        assert!(stderr(&output).contains(part), "{extra_args}: {}", stderr(&output));
     }
     for (args, exit, part) in [
         ("merge whole one two none --baseline nothing", 2, "unknown baseline 'nothing'"),

@@ -6,12 +6,12 @@ use crate::common;
 use std::path::Path;
 use std::process::Output;
 
-use crate::common::lab::{lab, ours, run as run_in_lab, skipped};
+use crate::common::lab::{lab, main_program, run as run_in_lab, skipped};
 use crate::common::{code, full, run, stderr, stdout};
 use serde_json::Value;
 
 /// A result of a small run on a directory of this host.
-fn measured() -> tempfile::TempDir {
+fn measure() -> tempfile::TempDir {
     let folder = tempfile::tempdir().unwrap();
     std::fs::create_dir(folder.path().join("scratch")).unwrap();
     let done = run(folder.path(), "run dirops --on scratch --set files=50 --repeat 3 --out base");
@@ -20,7 +20,7 @@ fn measured() -> tempfile::TempDir {
 }
 
 /// Writes a copy of the result with every record changed; it consists of `trials.ndjson` alone.
-fn changed(folder: &Path, name: &str, change: impl Fn(&mut Value)) {
+fn write_changed_copy(folder: &Path, name: &str, change: impl Fn(&mut Value)) {
     let trials = common::records(&folder.join("base")).into_iter().map(|mut trial| {
         change(&mut trial);
         trial.to_string() + "\n"
@@ -36,7 +36,7 @@ fn changed(folder: &Path, name: &str, change: impl Fn(&mut Value)) {
 }
 
 /// Sets the time of every phase to a number of nanoseconds that varies slightly with the seed.
-fn takes(ns: u64) -> impl Fn(&mut Value) {
+fn set_times(ns: u64) -> impl Fn(&mut Value) {
     move |trial| {
         let ns = ns + trial["seed"].as_u64().unwrap() * (ns / 10_000);
         for phase in trial["measured"]["phases"].as_array_mut().unwrap() {
@@ -52,10 +52,10 @@ fn compare(folder: &Path, args: &str) -> Output {
 
 #[test]
 fn slower_gives_code_1_same_and_faster_0_and_a_bisection_has_its_own_codes() {
-    let place = measured();
+    let place = measure();
     let folder = place.path();
-    changed(folder, "old", takes(1_000_000_000));
-    changed(folder, "slow", takes(1_100_000_000));
+    write_changed_copy(folder, "old", set_times(1_000_000_000));
+    write_changed_copy(folder, "slow", set_times(1_100_000_000));
     for (args, expected, part) in [
         ("old old", 0, "same"),
         ("old slow", 1, "slower"),
@@ -77,13 +77,13 @@ fn slower_gives_code_1_same_and_faster_0_and_a_bisection_has_its_own_codes() {
 }
 
 /// Writes the result as if from three kernels, of which the two newer ones take a tenth longer.
-fn on_kernels(folder: &Path) {
+fn write_three_kernels(folder: &Path) {
     let mut text = String::new();
     for (kernel, ns) in
         [("7.3.0 #1", 1_100_000_000), ("6.9.1 #1", 1_000_000_000), ("6.12.1 #1", 1_100_000_000)]
     {
-        changed(folder, "one", |trial| {
-            takes(ns)(trial);
+        write_changed_copy(folder, "one", |trial| {
+            set_times(ns)(trial);
             trial["conditions"]["kernel"] = kernel.into();
         });
         text += &std::fs::read_to_string(folder.join("one/trials.ndjson")).unwrap();
@@ -95,9 +95,9 @@ fn on_kernels(folder: &Path) {
 
 #[test]
 fn each_step_along_an_axis_of_one_result_has_a_verdict() {
-    let place = measured();
+    let place = measure();
     let folder = place.path();
-    on_kernels(folder);
+    write_three_kernels(folder);
     let output = compare(folder, "steps --by kernel");
     let text = stdout(&output);
     assert_eq!(code(&output), 1, "{text}{}", stderr(&output));
@@ -137,18 +137,18 @@ fn each_step_along_an_axis_of_one_result_has_a_verdict() {
 
 #[test]
 fn results_that_cannot_be_compared_give_code_2_and_a_bisection_skips_them() {
-    let place = measured();
+    let place = measure();
     let folder = place.path();
-    changed(folder, "other", |trial| {
+    write_changed_copy(folder, "other", |trial| {
         trial["plan"]["workload"]["params"]["files"] = "60".into();
         trial["plan"]["hash"] = "of others".into();
         trial["plan"]["label"] = "other".into();
     });
-    changed(folder, "newer", |_| ());
+    write_changed_copy(folder, "newer", |_| ());
     let newer = std::fs::read_to_string(folder.join("newer/trials.ndjson")).unwrap();
     let newer = newer.replacen("\"schema\":2", "\"schema\":3", 1);
     std::fs::write(folder.join("newer/trials.ndjson"), newer).unwrap();
-    changed(folder, "broken", |_| ());
+    write_changed_copy(folder, "broken", |_| ());
     let broken = std::fs::read_to_string(folder.join("broken/trials.ndjson")).unwrap();
     std::fs::write(folder.join("broken/trials.ndjson"), &broken[40..]).unwrap();
     for (args, part) in [
@@ -169,9 +169,9 @@ fn results_that_cannot_be_compared_give_code_2_and_a_bisection_skips_them() {
 
 #[test]
 fn one_trial_and_a_torn_line_claim_nothing_and_a_failed_trial_is_4() {
-    let place = measured();
+    let place = measure();
     let folder = place.path();
-    changed(folder, "torn", takes(9_000_000_000));
+    write_changed_copy(folder, "torn", set_times(9_000_000_000));
     let text = std::fs::read_to_string(folder.join("torn/trials.ndjson")).unwrap();
     let end = text.find('\n').unwrap() + 50;
     std::fs::write(folder.join("torn/trials.ndjson"), &text[..end]).unwrap();
@@ -180,7 +180,7 @@ fn one_trial_and_a_torn_line_claim_nothing_and_a_failed_trial_is_4() {
     assert!(stderr(&output).contains("truncated"), "{}", stderr(&output));
     assert!(stdout(&output).contains("n = 1"), "{}", stdout(&output));
     assert_eq!(code(&compare(folder, "base torn --bisect")), 125);
-    changed(folder, "failed", |trial| {
+    write_changed_copy(folder, "failed", |trial| {
         if trial["seed"] == 2 {
             trial["outcome"] = "failed".into();
             trial["reason"] = "the kernel \u{1b}[2J oopsed".into();
@@ -209,7 +209,7 @@ fn in_the_lab_the_same_is_the_same_and_a_directory_without_its_index_is_slower()
     }
     let compare = |args: &str| {
         let args = format!("compare {args} --format json");
-        let output = common::lab::fsdyno(ours(), folder.path(), &args).output().unwrap();
+        let output = common::lab::fsdyno(main_program(), folder.path(), &args).output().unwrap();
         let json: Value = serde_json::from_slice(&output.stdout).unwrap();
         (code(&output), json)
     };

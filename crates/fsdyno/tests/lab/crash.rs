@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::sync::Once;
 
-use crate::common::lab::{fsdyno, lab, ours, size};
+use crate::common::lab::{fsdyno, lab, main_program, size};
 use crate::common::{code, full, run, stderr, stdout};
 use serde_json::Value;
 
@@ -32,7 +32,7 @@ fn command(folder: &Path, args: &str) -> Command {
 fn command_of(work: &str, folder: &Path, args: &str) -> Command {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let path = std::env::split_paths(&path).chain([PathBuf::from(PROGRAMS)]);
-    let mut command = fsdyno(ours(), folder, &format!("{work} {args} --format json"));
+    let mut command = fsdyno(main_program(), folder, &format!("{work} {args} --format json"));
     command.env("PATH", std::env::join_paths(path).unwrap());
     command
 }
@@ -113,16 +113,16 @@ fn a_journal_keeps_what_was_acknowledged_on_an_honest_disk_and_not_on_one_that_d
     let of_ext4 = |file: &std::fs::DirEntry| file.file_name().to_string_lossy().starts_with("ext4");
     let found = found.into_iter().find(of_ext4).unwrap();
     if full() {
-        repeated(folder.path(), &found.path());
+        repeat_finding(folder.path(), &found.path());
     }
 }
 
 /// Repeats a finding from its file and asserts that the result is the same, except for the time of the mount, which
 /// depends on the guest's history. Also checks the image of the disk after the cut. Returns the report.
-pub(crate) fn repeated(folder: &Path, file: &Path) -> String {
+pub(crate) fn repeat_finding(folder: &Path, file: &Path) -> String {
     let mut finding: Value = serde_json::from_slice(&std::fs::read(file).unwrap()).unwrap();
     let args = format!("crash --replay {} --image left.img --format json", file.display());
-    let again = fsdyno(ours(), folder, &args).output().unwrap();
+    let again = fsdyno(main_program(), folder, &args).output().unwrap();
     assert!(matches!(code(&again), 0 | 1), "{}", stderr(&again));
     // The image has the requested size, consists mostly of holes, and is not overwritten.
     let image = folder.join("left.img");
@@ -135,7 +135,7 @@ pub(crate) fn repeated(folder: &Path, file: &Path) -> String {
     );
     let magic = &std::fs::read(&image).unwrap()[1080..1082];
     assert_eq!(magic, [0x53, 0xef], "no superblock of ext2 or later");
-    let refused = fsdyno(ours(), folder, &args).output().unwrap();
+    let refused = fsdyno(main_program(), folder, &args).output().unwrap();
     assert_eq!(code(&refused), 2);
     assert!(stderr(&refused).contains("'left.img' exists"), "{}", stderr(&refused));
     let reported = stderr(&again);

@@ -5,11 +5,11 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-use crate::common::lab::{boot, fsdyno, lab, ours, run, skipped, trials};
+use crate::common::lab::{boot, fsdyno, lab, main_program, run, skipped, trials};
 use crate::common::{code, stderr, wait_until};
 
 /// Returns the QEMU guests that are children of `root`.
-fn guests(root: u32) -> Vec<u32> {
+fn guests_of(root: u32) -> Vec<u32> {
     let mut found = Vec::new();
     for entry in std::fs::read_dir("/proc").unwrap().flatten() {
         let Ok(pid) = entry.file_name().to_string_lossy().parse::<u32>() else { continue };
@@ -34,17 +34,17 @@ fn kill(pid: u32, signal: i32) {
 }
 
 /// Starts a long run and waits until its guest runs the workload.
-fn started(folder: &Path) -> (Child, u32) {
+fn start_guest(folder: &Path) -> (Child, u32) {
     let words = "run dirops --fs ext4 --disk hdd-7200 --set files=500000 --out out";
-    let mut command = fsdyno(ours(), folder, words);
+    let mut command = fsdyno(main_program(), folder, words);
     let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-    wait_until("a guest", || !guests(child.id()).is_empty());
-    let guest = guests(child.id())[0];
+    wait_until("a guest", || !guests_of(child.id()).is_empty());
+    let guest = guests_of(child.id())[0];
     std::thread::sleep(Duration::from_secs(3));
     (child, guest)
 }
 
-fn gone(pid: u32) -> bool {
+fn has_ended(pid: u32) -> bool {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
     stat.rsplit_once(") ").is_none_or(|(_, rest)| rest.starts_with(['Z', 'X']))
 }
@@ -106,7 +106,7 @@ fn work_that_does_not_fit_is_refused_before_the_first_op_with_the_space_needed()
 #[test]
 fn a_killed_guest_is_a_failed_trial_and_fsdyno_continues() {
     let Some(folder) = lab() else { return };
-    let (child, guest) = started(folder.path());
+    let (child, guest) = start_guest(folder.path());
     kill(guest, libc::SIGKILL);
     let output = child.wait_with_output().unwrap();
     assert_eq!(code(&output), 4, "{}", stderr(&output));
@@ -117,20 +117,20 @@ fn a_killed_guest_is_a_failed_trial_and_fsdyno_continues() {
 #[test]
 fn ctrl_c_ends_the_guest_and_the_exit_code_is_130() {
     let Some(folder) = lab() else { return };
-    let (child, guest) = started(folder.path());
+    let (child, guest) = start_guest(folder.path());
     kill(child.id(), libc::SIGINT);
     let output = child.wait_with_output().unwrap();
     assert_eq!(code(&output), 130, "{}", stderr(&output));
-    wait_until("the end of the guest", || gone(guest));
+    wait_until("the end of the guest", || has_ended(guest));
 }
 
 #[test]
 fn the_guest_of_a_killed_fsdyno_ends_and_no_file_is_left() {
     let Some(folder) = lab() else { return };
-    let (mut child, guest) = started(folder.path());
+    let (mut child, guest) = start_guest(folder.path());
     child.kill().unwrap();
     child.wait().unwrap();
-    wait_until("the end of the guest", || gone(guest));
+    wait_until("the end of the guest", || has_ended(guest));
     let left: Vec<_> = std::fs::read_dir(folder.path()).unwrap().flatten().collect();
     assert!(left.iter().all(|entry| entry.file_name() == "out"), "{left:?}");
 }
@@ -150,7 +150,7 @@ fn a_full_host_is_distinguished_from_a_broken_guest() {
         return;
     }
     let words = format!("run tarball --fs ext4 --set files=100 --set size=1M {}", boot());
-    let mut command = fsdyno(ours(), folder.path(), &words);
+    let mut command = fsdyno(main_program(), folder.path(), &words);
     // The data of the disk is in the folder of temporary files.
     let output = command.env("TMPDIR", &small).args(["--out", "out"]).output().unwrap();
     let text = stderr(&output);

@@ -7,7 +7,7 @@
 use std::path::Path;
 use std::process::Output;
 
-use crate::common::lab::{self, ours, runnable, trials};
+use crate::common::lab::{self, main_program, runnable, trials};
 use crate::common::specs::{ROWS, Row, clean};
 use crate::common::{code, full, stderr, stdout};
 use serde_json::Value;
@@ -20,7 +20,7 @@ const WORK: [(&str, &str); 3] = [
 ];
 
 fn fsdyno(folder: &Path, args: &str) -> Output {
-    lab::fsdyno(ours(), folder, args).output().unwrap()
+    lab::fsdyno(main_program(), folder, args).output().unwrap()
 }
 
 /// Runs the workloads on all rows and asserts that every trial succeeds. Returns the trials and, sorted, the measured
@@ -121,12 +121,12 @@ fn the_list_has_a_remedy_for_each_file_system_that_cannot_run() {
     for row in rows {
         let name = row["name"].as_str().unwrap();
         assert!(text.lines().any(|line| line.starts_with(name)), "{text}");
-        for (place, args) in [("lab", "in the lab"), ("host", "on this host")] {
+        for (place, location) in [("lab", "in the lab"), ("host", "on this host")] {
             let (can, why, cure) = (&row[place]["can"], &row[place]["why"], &row[place]["cure"]);
             if can == false {
                 assert!(why.is_string() && cure.is_string(), "{row}");
                 // A reason that is the same for both is listed once.
-                let lines = [format!("{name} {args}: "), format!("  {name}: ")];
+                let lines = [format!("{name} {location}: "), format!("  {name}: ")];
                 assert!(lines.iter().any(|line| text.contains(line)), "{text}");
             }
         }

@@ -27,7 +27,8 @@ fn lab() -> Option<tempfile::TempDir> {
         return Some(folder);
     }
     assert!(std::env::var_os("CI").is_none(), "CI has to run the lab");
-    let _ = writeln!(std::io::stderr(), "skipped: the lab cannot run here; fsdyno doctor says why");
+    let _ =
+        writeln!(std::io::stderr(), "skipped: the lab cannot run here; fsdyno doctor reports why");
     None
 }
 

@@ -10,7 +10,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use crate::common::lab::{agent, boot, fsdyno, lab, measured, ours, size, skipped, trials};
+use crate::common::lab::{agent, boot, fsdyno, lab, main_program, measured, size, skipped, trials};
 use crate::common::{code, full, stderr, stdout};
 use fsdyno_record::canonical::sha256_hex;
 
@@ -85,7 +85,7 @@ fn install(folder: &Path, program: &[u8], agent: &[u8]) -> PathBuf {
 }
 
 /// Replaces every occurrence of one text by another of its length.
-fn replaced(mut bytes: Vec<u8>, text: &str, other: &str) -> Vec<u8> {
+fn replace_text(mut bytes: Vec<u8>, text: &str, other: &str) -> Vec<u8> {
     assert_eq!(text.len(), other.len());
     let found: Vec<usize> =
         (0..bytes.len()).filter(|at| bytes[*at..].starts_with(text.as_bytes())).collect();
@@ -99,9 +99,9 @@ fn replaced(mut bytes: Vec<u8>, text: &str, other: &str) -> Vec<u8> {
 #[test]
 fn other_texts_in_the_main_program_do_not_change_the_identity_and_another_agent_does() {
     let Some(folder) = lab() else { return };
-    let (program, agent) = (fs::read(ours()).unwrap(), fs::read(agent()).unwrap());
+    let (program, agent) = (fs::read(main_program()).unwrap(), fs::read(agent()).unwrap());
     let other =
-        TEXTS.iter().fold(program.clone(), |it, (_, text, other)| replaced(it, text, other));
+        TEXTS.iter().fold(program.clone(), |it, (_, text, other)| replace_text(it, text, other));
     assert_ne!(program, other);
     let path_of = |name: &str| folder.path().join(name);
     let one = trial(&install(&path_of("1"), &program, &agent), folder.path(), "one");
@@ -149,7 +149,7 @@ fn other_checkout(folder: &Path) -> PathBuf {
     }
     for (file, text, other) in TEXTS {
         let source = fs::read(checkout.join(file)).unwrap();
-        fs::write(checkout.join(file), replaced(source, text, other)).unwrap();
+        fs::write(checkout.join(file), replace_text(source, text, other)).unwrap();
     }
     checkout
 }
@@ -184,7 +184,7 @@ fn another_checkout_with_other_texts_builds_the_same_agent() {
     // Its texts differ, and its measurements are bit-identical.
     let help = Command::new(&elsewhere).arg("--help").output().unwrap();
     assert!(stdout(&help).contains(TEXTS[0].2), "{}", stdout(&help));
-    let program = install(&folder.path().join("ours"), &fs::read(ours()).unwrap(), &theirs);
+    let program = install(&folder.path().join("ours"), &fs::read(main_program()).unwrap(), &theirs);
     let one = trial(&program, folder.path(), "one");
     let two = trial(&elsewhere, folder.path(), "two");
     assert_eq!(one["lab_id"], two["lab_id"]);

@@ -61,7 +61,7 @@ impl Lab {
         command
     }
 
-    fn good(&self, args: &str) -> Output {
+    fn run_ok(&self, args: &str) -> Output {
         let output = self.fsdyno(&format!("run {args}")).output().unwrap();
         assert_eq!(code(&output), 0, "{args}: {}", stderr(&output));
         output
@@ -91,7 +91,7 @@ impl Lab {
 
 const ALL: [&str; 7] = ["ext2", "ext3", "ext4", "xfs", "btrfs", "reiserfs", "jfs"];
 
-fn made(trial: &Value) -> bool {
+fn was_prepared(trial: &Value) -> bool {
     trial["host"]["stages"]["make"].is_u64()
 }
 
@@ -113,12 +113,12 @@ fn an_aged_disk_is_bit_identical_from_the_cache_and_newly_made() {
             assert_eq!(images.len(), kinds.len() * if full() { 1 } else { 2 }, "{images:?}");
             images.iter().for_each(|path| std::fs::remove_file(path).unwrap());
         }
-        lab.good(&format!("{args} --out {out}"));
+        lab.run_ok(&format!("{args} --out {out}"));
         for trial in lab.trials(out) {
             let aged = !trial["conditions"]["aged"].is_null();
             let is_prepared = aged || !full();
             let label = &trial["plan"]["label"];
-            assert_eq!(made(&trial), is_prepared && out != "cached", "{out}: {label}");
+            assert_eq!(was_prepared(&trial), is_prepared && out != "cached", "{out}: {label}");
         }
     }
     assert!(lab.records("anew") == lab.records("cached"), "a new disk and a cached one differ");
@@ -128,8 +128,8 @@ fn an_aged_disk_is_bit_identical_from_the_cache_and_newly_made() {
     let aged = records.filter_map(|(it, is_aged)| is_aged.then_some(it));
     // The number of a row counts the rows that are not aged, too.
     let without_row = |record: String| {
-        let (begin, rest) = record.split_once(",\"row\":").unwrap();
-        format!("{begin},{}", rest.split_once(',').unwrap().1)
+        let (start, rest) = record.split_once(",\"row\":").unwrap();
+        format!("{start},{}", rest.split_once(',').unwrap().1)
     };
     let [aged, cached] = [aged.collect(), lab.records("cached")]
         .map(|records: Vec<String>| records.into_iter().map(without_row).collect::<Vec<_>>());
@@ -170,7 +170,7 @@ fn an_aged_array_is_assembled_from_the_cached_disks() {
             boot()
         );
         for out in ["first", "cached"] {
-            lab.good(&format!("{args} --out {out}"));
+            lab.run_ok(&format!("{args} --out {out}"));
         }
         // Two guests at the same time end in any order.
         let [first, cached] = ["first", "cached"].map(|out| {
@@ -184,8 +184,8 @@ fn an_aged_array_is_assembled_from_the_cached_disks() {
         assert_eq!((one.len(), one.iter().filter(is_aged).count()), (2, 1));
         // Only the aged one is prepared if guests boot cold.
         let prepared = if full() { 1 } else { 2 };
-        assert_eq!(one.iter().map(made).filter(|made| *made).count(), prepared, "{raid}");
-        assert!(!two.iter().any(made), "{raid}");
+        assert_eq!(one.iter().map(was_prepared).filter(|made| *made).count(), prepared, "{raid}");
+        assert!(!two.iter().any(was_prepared), "{raid}");
         for trial in &one {
             assert_eq!(trial["measured"]["check"]["clean"], true, "{trial}");
             // Wrong parity, or copies that differ, would be reported.
@@ -205,7 +205,7 @@ fn an_aged_array_is_assembled_from_the_cached_disks() {
         let output = lab.fsdyno(&args).arg(spec).output().unwrap();
         assert_eq!(code(&output), 0, "{spec}: {}", stderr(&output));
         let trial = lab.trials(out).remove(0);
-        assert!(made(&trial) && trial["measured"]["check"]["clean"] == true, "{trial}");
+        assert!(was_prepared(&trial) && trial["measured"]["check"]["clean"] == true, "{trial}");
     }
 }
 
@@ -213,29 +213,29 @@ fn an_aged_array_is_assembled_from_the_cached_disks() {
 fn a_snapshot_and_its_prepared_images_are_made_once_and_bit_identical() {
     let Some(lab) = lab() else { return };
     let args = "dirops --fs ext3 --set files=50 --size 512M --boot snapshot --repeat 2";
-    let first = lab.good(&format!("{args} --out first"));
+    let first = lab.run_ok(&format!("{args} --out first"));
     assert!(
         stderr(&first).contains("booting a guest once to save a snapshot"),
         "{}",
         stderr(&first)
     );
     assert_eq!((lab.cached("snapshots").len(), lab.cached("images").len()), (1, 2));
-    let again = lab.good(&format!("{args} --out again"));
+    let again = lab.run_ok(&format!("{args} --out again"));
     assert!(!stderr(&again).contains("booting a guest"), "{}", stderr(&again));
     assert_eq!(lab.records("first"), lab.records("again"));
     // An estimate includes the boots for snapshots that are missing, and only those.
     let estimate = |kinds: &str| {
         let args = args.replace("--fs ext3", &format!("--fs {kinds}"));
-        stdout(&lab.good(&format!("{args} --dry-run")))
+        stdout(&lab.run_ok(&format!("{args} --dry-run")))
     };
     let (known, missing) = (estimate("ext3"), estimate("ext3,xfs"));
     assert!(known.contains("time: about") && !known.contains("boot once"), "{known}");
     assert!(missing.contains(" of it for guests that boot once (estimated"), "{missing}");
     assert_eq!(lab.cached("snapshots").len(), 1);
     let seeds = lab.trials("first");
-    assert_eq!(seeds.iter().map(made).collect::<Vec<_>>(), [true, true]);
+    assert_eq!(seeds.iter().map(was_prepared).collect::<Vec<_>>(), [true, true]);
     assert_ne!(seeds[0]["measured"], seeds[1]["measured"], "another seed gives another result");
-    assert_eq!(lab.trials("again").iter().map(made).collect::<Vec<_>>(), [false, false]);
+    assert_eq!(lab.trials("again").iter().map(was_prepared).collect::<Vec<_>>(), [false, false]);
     let features = &lab.trials("again")[0]["conditions"]["features"];
     assert!(features.to_string().contains("has_journal"), "{features}");
     // A disk that mkfs refuses fails its trial with mkfs's message, and nothing is cached.
@@ -280,7 +280,7 @@ fn a_run_that_is_killed_repeatedly_stores_the_records_of_an_uninterrupted_one() 
         boot()
     );
     // This also saves the snapshot in the user's cache, so that no kill interrupts its saving.
-    lab.good(&format!("{args} --out uninterrupted"));
+    lab.run_ok(&format!("{args} --out uninterrupted"));
     lab.cached("images").iter().for_each(|path| std::fs::remove_file(path).unwrap());
     // During the start of the first guest, during the preparation of a disk, within a trial, and right after one.
     for milliseconds in kills.iter().copied() {
@@ -295,7 +295,7 @@ fn a_run_that_is_killed_repeatedly_stores_the_records_of_an_uninterrupted_one() 
         child.wait().unwrap();
     }
     let before = lines(&lab.path().join("killed"));
-    let last = lab.good(&format!("{args} --out killed"));
+    let last = lab.run_ok(&format!("{args} --out killed"));
     assert!(before == 0 || stderr(&last).contains("already stored"), "{}", stderr(&last));
     assert!(!stderr(&last).contains("booting a guest"), "{}", stderr(&last));
     assert_eq!(lab.records("killed").len(), 2 * repeats);

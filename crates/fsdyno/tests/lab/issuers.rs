@@ -7,7 +7,7 @@ use crate::common;
 use std::ffi::CString;
 use std::path::Path;
 
-use crate::common::{code, ours, run, stderr, stdout};
+use crate::common::{code, leftover_folders, run, stderr, stdout};
 use fsdyno_record::plan::{MediumPlan, VenuePlan, VerifyMode, WorkloadPlan};
 use fsdyno_record::trial::{AgentReport, Outcome};
 use fsdyno_record::{Job, Nanos, Plan};
@@ -26,8 +26,8 @@ fn record(on: &Path, args: &str) -> (i32, String, Value) {
     (code(&output), printed, serde_json::from_str(line.lines().next().unwrap()).unwrap())
 }
 
-fn nothing_left(folder: &Path) -> bool {
-    ours(folder).is_empty() && std::fs::read_dir(folder).unwrap().next().is_none()
+fn is_empty(folder: &Path) -> bool {
+    leftover_folders(folder).is_empty() && std::fs::read_dir(folder).unwrap().next().is_none()
 }
 
 #[test]
@@ -42,7 +42,7 @@ fn eight_threads_share_the_work_and_their_cpu_time_is_counted() {
     assert_eq!(trial["measured"]["verify"]["files"], 2000);
     // On any number of processors, the CPU time of the threads is that of thousands of calls.
     assert!(create["cpu_ns"].as_u64().unwrap() > 1_000_000, "{}", create["cpu_ns"]);
-    assert!(nothing_left(place.path()));
+    assert!(is_empty(place.path()));
 }
 
 #[test]
@@ -67,7 +67,7 @@ fn a_ring_does_the_same_work() {
     assert_eq!(trial["plan"]["issuer"], "io_uring:32");
     assert_eq!(trial["measured"]["phases"][0]["ops"]["open"]["count"], 64);
     assert_eq!(trial["measured"]["verify"]["files"], 2000);
-    assert!(nothing_left(place.path()));
+    assert!(is_empty(place.path()));
 }
 
 #[test]
@@ -80,18 +80,18 @@ fn a_trial_without_calls_is_marked_as_no_result() {
     assert!(notes.contains("issuer null: no call was made"), "{notes}");
     assert_eq!(trial["measured"]["phases"][0]["ops"]["create"]["count"], 100_000);
     assert_eq!(trial["measured"]["verify"]["files"], 0);
-    assert!(nothing_left(place.path()));
+    assert!(is_empty(place.path()));
 }
 
 /// A tmpfs of 1 MiB, unmounted whatever happens.
-struct Small(tempfile::TempDir);
+struct SmallTmpfs(tempfile::TempDir);
 
-impl Small {
-    fn mount() -> Option<Small> {
+impl SmallTmpfs {
+    fn mount() -> Option<SmallTmpfs> {
         let folder = tempfile::tempdir().unwrap();
         let options = CString::new("size=1m,mode=0700").unwrap();
         match mount("tmpfs", folder.path(), "tmpfs", MountFlags::empty(), options.as_c_str()) {
-            Ok(()) => Some(Small(folder)),
+            Ok(()) => Some(SmallTmpfs(folder)),
             Err(error) => {
                 eprintln!("skipped: no tmpfs can be mounted here: {error}");
                 None
@@ -100,7 +100,7 @@ impl Small {
     }
 }
 
-impl Drop for Small {
+impl Drop for SmallTmpfs {
     fn drop(&mut self) {
         let _ = unmount(self.0.path(), UnmountFlags::DETACH);
     }
@@ -135,7 +135,7 @@ fn trial(place: &Path, set: &[(&str, &str)], threads: u32, issuer: &str) -> Agen
 
 #[test]
 fn a_file_system_that_fills_up_fails_with_the_call_and_is_left_clean() {
-    let Some(small) = Small::mount() else { return };
+    let Some(small) = SmallTmpfs::mount() else { return };
     let place = small.0.path();
     for (threads, issuer) in [(1, "sync"), (4, "sync"), (1, "io_uring:8")] {
         // One byte in each of a thousand files is 1 kB of data, which fits, but 4 MB in pages.
@@ -153,17 +153,17 @@ fn a_file_system_that_fills_up_fails_with_the_call_and_is_left_clean() {
         // 256 pages hold 255 files at most, each of three calls.
         assert!((300..800).contains(&done), "{reason}");
         assert!(rest.contains("use a larger medium"), "{reason}");
-        assert!(nothing_left(place), "{threads} threads by {issuer}");
+        assert!(is_empty(place), "{threads} threads by {issuer}");
     }
 }
 
 #[test]
 fn data_that_cannot_fit_fails_before_the_first_op_with_both_sizes() {
-    let Some(small) = Small::mount() else { return };
+    let Some(small) = SmallTmpfs::mount() else { return };
     let report = trial(small.0.path(), &[("files", "1000"), ("size", "4k")], 1, "sync");
     let reason = report.reason.unwrap();
     assert!(reason.contains("needs 3.9 MiB of file data at once"), "{reason}");
     assert!(reason.contains("are free"), "{reason}");
     assert_eq!((report.outcome, report.measured.phases.len()), (Outcome::Failed, 0));
-    assert!(nothing_left(small.0.path()));
+    assert!(is_empty(small.0.path()));
 }

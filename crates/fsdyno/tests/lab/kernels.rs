@@ -22,7 +22,7 @@ const BROKEN: [(&str, &str, &str, &str); 1] = [(
 )];
 
 /// Returns the expected reason of the failed trial and the text in the table, if the fault is known.
-fn broken(kernel: &str, spec: &str) -> Option<(&'static str, &'static str)> {
+fn known_fault(kernel: &str, spec: &str) -> Option<(&'static str, &'static str)> {
     let known = BROKEN.iter().find(|(on, of, ..)| (*on, *of) == (kernel, spec));
     known.map(|(_, _, reason, shown)| (*reason, *shown))
 }
@@ -52,13 +52,14 @@ fn each_kind_is_verified_and_clean_on_an_older_and_a_newer_kernel() {
             skipped(&format!("kernel {kernel}: {}", stderr(&output)));
             continue;
         }
-        let exit = if rows.iter().any(|row| broken(kernel, row.spec).is_some()) { 4 } else { 0 };
+        let exit =
+            if rows.iter().any(|row| known_fault(kernel, row.spec).is_some()) { 4 } else { 0 };
         assert_eq!(code(&output), exit, "{kernel}: {}", stderr(&output));
         let trials = trials(&folder.path().join(kernel));
         assert_eq!(trials.len(), rows.len());
         for trial in &trials {
             let spec = trial["plan"]["filesystem"]["spec"].as_str().unwrap();
-            if let Some((reason, _)) = broken(kernel, spec) {
+            if let Some((reason, _)) = known_fault(kernel, spec) {
                 // If a newer kernel has fixed the fault, this table must be changed.
                 assert!(trial["reason"].as_str().unwrap().contains(reason), "{trial}");
                 continue;
@@ -71,12 +72,12 @@ fn each_kind_is_verified_and_clean_on_an_older_and_a_newer_kernel() {
     }
     if std::env::var_os("FSDYNO_WRITE_DOCS").is_some() {
         assert_eq!(columns.len(), OTHERS.len(), "the table needs all kernels");
-        write(&rows, &columns);
+        write_docs(&rows, &columns);
     }
 }
 
 /// Writes the table after the one that the test of options writes.
-fn write(rows: &[&Row], columns: &[Vec<Value>]) {
+fn write_docs(rows: &[&Row], columns: &[Vec<Value>]) {
     let docs = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../docs/filesystems.md");
     let text = std::fs::read_to_string(&docs).unwrap();
     let first = text.split(KERNELS).next().unwrap().trim_end();
@@ -90,7 +91,7 @@ fn write(rows: &[&Row], columns: &[Vec<Value>]) {
     for row in rows {
         let cells = columns.iter().zip(OTHERS).map(|(trials, kernel)| {
             let trial = trials.iter().find(|trial| trial["plan"]["label"] == row.label().as_str());
-            match (broken(kernel, row.spec), clean(trial.unwrap())) {
+            match (known_fault(kernel, row.spec), clean(trial.unwrap())) {
                 (Some((_, shown)), _) => shown,
                 (None, Some(true)) => "verified, clean",
                 (None, _) => "verified, no check",

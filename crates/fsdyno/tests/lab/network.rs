@@ -11,7 +11,7 @@ use serde_json::Value;
 
 const SMALL: &str = "dirops --set files=48 --size 512M --seed 3";
 
-fn good(folder: &Path, args: &str) {
+fn run_ok(folder: &Path, args: &str) {
     let output = run(folder, args);
     assert_eq!(code(&output), 0, "{args}: {}{}", stdout(&output), stderr(&output));
 }
@@ -21,7 +21,7 @@ fn two_clients_of_a_server_are_bit_identical_and_share_the_work() {
     let Some(folder) = lab() else { return };
     let args = format!("{SMALL} --fs nfs:ext4 --clients 2 --network lan-10g");
     for out in ["one", "two"] {
-        good(folder.path(), &format!("{args} --out {out}"));
+        run_ok(folder.path(), &format!("{args} --out {out}"));
     }
     let measured_in = |out: &str| measured(&folder.path().join(out));
     assert_eq!(measured_in("one"), measured_in("two"));
@@ -49,7 +49,7 @@ fn one_and_two_clients_of_an_smb_server_are_bit_identical() {
     let again = if full() { "1,2" } else { "2" };
     for (clients, out) in [("1,2", "one"), (again, "two")] {
         let args = format!("{SMALL} --fs smb:ext4 --clients {clients} --network lan-10g");
-        good(folder.path(), &format!("{args} {SMB_KERNEL} --out {out}"));
+        run_ok(folder.path(), &format!("{args} {SMB_KERNEL} --out {out}"));
     }
     let [one, two] = ["one", "two"].map(|out| measured(&folder.path().join(out)));
     assert_eq!((one.len(), two.len()), (2, if full() { 2 } else { 1 }));
@@ -100,7 +100,7 @@ fn smb_with_leases_is_verified_with_its_links_after_a_restart_of_the_server() {
     let spec = "smb:ext4 @ vers=3.0,seal,smb2-leases=yes,closetimeo=3,actimeo=30";
     let args =
         "churn --set files=50 --set ops=200 --set cache=cold --size 512M --seed 3 --clients 2";
-    good(folder.path(), &format!("{args} --fs '{spec}' {SMB_KERNEL} --out r"));
+    run_ok(folder.path(), &format!("{args} --fs '{spec}' {SMB_KERNEL} --out r"));
     let trial = trials(&folder.path().join("r")).remove(0);
     let mount = trial["conditions"]["mount"].as_str().unwrap();
     assert!(mount.contains("vers=3.0,") && mount.contains(",seal,"), "{mount}");
@@ -114,7 +114,7 @@ fn a_slower_network_makes_each_call_wait_for_its_round_trip() {
     let Some(folder) = lab() else { return };
     let args =
         format!("{SMALL} --fs 'nfs:ext4 @ vers=3' --network lan-10g --network wan-20ms --out r");
-    good(folder.path(), &args);
+    run_ok(folder.path(), &args);
     let create = |trial: &Value| trial["measured"]["phases"][0]["returned_ns"].as_u64().unwrap();
     let all = trials(&folder.path().join("r"));
     // NFS 3 creates a file in one call at least, and writes it in another.
@@ -130,8 +130,8 @@ fn one_to_eight_clients_are_bit_identical_also_under_load() {
     }
     let Some(folder) = lab() else { return };
     let args = "dirops --set files=160 --size 1G --seed 3 --fs nfs:ext4 --clients 1,2,4,8";
-    good(folder.path(), &format!("{args} --out one"));
-    good(folder.path(), &format!("{args} --out two --jobs 2"));
+    run_ok(folder.path(), &format!("{args} --out one"));
+    run_ok(folder.path(), &format!("{args} --out two --jobs 2"));
     let burner = || {
         Command::new("sh").args(["-c", "while :; do :; done"]).stdin(Stdio::null()).spawn().unwrap()
     };

@@ -15,20 +15,20 @@ use serde_json::Value;
 const SIZE: &str = "--size 8G";
 
 /// Returns the words of a line that was read back.
-fn line(trial: &Value, key: &str) -> Vec<String> {
+fn feature_words(trial: &Value, key: &str) -> Vec<String> {
     let text = trial["conditions"]["features"][key].as_str().unwrap_or_default();
     text.split([' ', ',']).map(String::from).collect()
 }
 
 /// Returns the options of the mount from mountinfo and from the list of the driver.
-fn mounted(trial: &Value) -> Vec<String> {
+fn mount_options(trial: &Value) -> Vec<String> {
     let shown = trial["conditions"]["mount"].as_str().unwrap_or_default();
     let shown = shown.split([' ', ',']).map(String::from);
-    shown.chain(line(trial, "mount options")).collect()
+    shown.chain(feature_words(trial, "mount options")).collect()
 }
 
 /// Returns the words of the mountinfo of the lower file system.
-fn below(trial: &Value) -> Vec<String> {
+fn lower_mount_words(trial: &Value) -> Vec<String> {
     let shown = trial["conditions"]["below"].as_str().unwrap_or_default();
     shown.split([' ', ',']).map(String::from).collect()
 }
@@ -47,18 +47,18 @@ pub(crate) fn differences(row: &Row, trial: &Value) -> Vec<String> {
     };
     for effect in row.effects {
         match effect {
-            Effect::Has(key, words) => expect(words, &line(trial, key), true),
+            Effect::Has(key, words) => expect(words, &feature_words(trial, key), true),
             Effect::Lacks(key, words) => {
-                let present = line(trial, key);
+                let present = feature_words(trial, key);
                 assert!(present.iter().any(|word| !word.is_empty()), "{}: no {key}", row.spec);
                 expect(words, &present, false);
             }
             Effect::Inodes(bytes) => {
                 let size = trial["plan"]["medium"]["size"].as_u64().unwrap();
-                expect(&(size / bytes).to_string(), &line(trial, "Inode count"), true);
+                expect(&(size / bytes).to_string(), &feature_words(trial, "Inode count"), true);
             }
-            Effect::Mounted(words) => expect(words, &mounted(trial), true),
-            Effect::Below(words) => expect(words, &below(trial), true),
+            Effect::Mounted(words) => expect(words, &mount_options(trial), true),
+            Effect::Below(words) => expect(words, &lower_mount_words(trial), true),
         }
     }
     if trial["measured"]["verify"]["problems"] != 0 {
@@ -68,7 +68,7 @@ pub(crate) fn differences(row: &Row, trial: &Value) -> Vec<String> {
 }
 
 /// Runs workloads on the rows of one kind and returns the trials.
-fn ran(folder: &Path, rows: &[&Row], words: &str, out: &str) -> Vec<Value> {
+fn run_rows(folder: &Path, rows: &[&Row], words: &str, out: &str) -> Vec<Value> {
     let specs: Vec<String> = rows.iter().map(|row| format!("--fs '{}'", row.spec)).collect();
     let kernel = rows[0].kernel.map(|kernel| format!("--kernel {kernel}")).unwrap_or_default();
     // mke2fs makes a journal of the same size for both.
@@ -89,7 +89,7 @@ fn options_have_the_effect_that_is_read_back() {
     let Some(folder) = lab() else { return };
     // The other rows of CI are in the test of newer file systems (filesystems.rs).
     let rows = runnable(ROWS.iter().filter(|row| row.ci && (full() || row.is_classical())));
-    let trials = ran(folder.path(), &rows, "dirops --set files=30", "out");
+    let trials = run_rows(folder.path(), &rows, "dirops --set files=30", "out");
     let mut problems = Vec::new();
     for row in rows {
         assert_eq!(of_row(row, &trials).count(), 1, "{}", row.spec);
@@ -138,20 +138,20 @@ fn a_period_makes_the_file_systems_of_its_year_and_shows_the_commands() {
         let sysctls = &trial["conditions"]["sysctls"];
         assert_eq!(sysctls["vm.dirty_ratio"], "40", "{sysctls}");
         let mkfs = &trial["conditions"]["mkfs"].to_string();
-        let options = mounted(&trial);
+        let options = mount_options(&trial);
         let has = |option: &str| options.iter().any(|have| have == option);
         let cache = &trial["conditions"]["queue"]["write_cache"];
         if trial["plan"]["filesystem"]["kind"] == "ext3" {
-            let features = line(&trial, "Filesystem features");
+            let features = feature_words(&trial, "Filesystem features");
             assert_eq!(features, ["has_journal", "filetype", "sparse_super"]);
-            assert_eq!(line(&trial, "journal bytes"), ["33554432"]);
+            assert_eq!(feature_words(&trial, "journal bytes"), ["33554432"]);
             assert!(mkfs.contains("\"-I\",\"128\""), "{mkfs}");
             assert!(has("nobarrier") && has("noatime"), "{options:?}");
             assert_eq!(cache, "write back");
         } else {
-            assert_eq!(line(&trial, "meta-data crc"), ["0"]);
-            assert_eq!(line(&trial, "log version"), ["1"]);
-            assert_eq!(line(&trial, "journal bytes"), ["10485760"]);
+            assert_eq!(feature_words(&trial, "meta-data crc"), ["0"]);
+            assert_eq!(feature_words(&trial, "log version"), ["1"]);
+            assert_eq!(feature_words(&trial, "journal bytes"), ["10485760"]);
             assert!(has("logbufs=2") && !has("relatime"), "{options:?}");
             assert_eq!(cache, "write through");
         }
@@ -173,11 +173,11 @@ fn every_option_holds_under_three_workloads() {
     assert!(!write || rows.len() == ROWS.len(), "the table needs all rows");
     let (mut problems, mut lines) = (Vec::new(), Vec::new());
     for rows in rows.chunk_by(|a, b| a.kind() == b.kind()) {
-        let trials = ran(folder.path(), rows, words, rows[0].kind());
+        let trials = run_rows(folder.path(), rows, words, rows[0].kind());
         for row in rows {
             assert_eq!(of_row(row, &trials).count(), 3, "{}", row.spec);
             problems.extend(of_row(row, &trials).flat_map(|trial| differences(row, trial)));
-            lines.push(documented(row, &of_row(row, &trials).collect::<Vec<_>>()));
+            lines.push(table_line(row, &of_row(row, &trials).collect::<Vec<_>>()));
         }
     }
     if write {
@@ -208,7 +208,7 @@ fn every_file_system_of_every_period_is_made_mounted_and_checked() {
         assert_eq!(code(&output), 0, "{name}: {}", stderr(&output));
         for trial in trials(&folder.path().join(name)) {
             assert_eq!(trial["plan"]["filesystem"]["period"], name.as_str());
-            let options = mounted(&trial);
+            let options = mount_options(&trial);
             let settings =
                 &period.filesystem[trial["plan"]["filesystem"]["kind"].as_str().unwrap()];
             // These are shown as nobarrier or not at all, because they are the driver's defaults or not options of the
@@ -258,7 +258,7 @@ fn read_back(trial: &Value, key: &str) -> String {
 }
 
 /// Returns the line of the table for a row.
-fn documented(row: &Row, trials: &[&Value]) -> String {
+fn table_line(row: &Row, trials: &[&Value]) -> String {
     let first = trials[0];
     let mut found: Vec<String> = Vec::new();
     for effect in row.effects {

@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::common::full;
 use crate::common::lab::{lab, skipped};
-use crate::trials::good;
+use crate::trials::run_ok;
 
 const ARGS: &str = "calls --set files=300 --fs ext4";
 
@@ -43,7 +43,7 @@ fn with_load<T>(work: impl FnOnce() -> T) -> T {
 
 /// Asserts that the first phase of a trial has the events of a processor profile, at least `calls` of them system calls,
 /// and that the profile is in its identity.
-pub(crate) fn is_profiled(trial: &Value, calls: u64) {
+pub(crate) fn assert_profiled(trial: &Value, calls: u64) {
     let phase = create_phase(trial);
     let counted = |event: &str| phase["processor"]["events"][event].as_u64().unwrap();
     assert!(counted("system_call") >= calls, "{phase}");
@@ -68,13 +68,13 @@ fn results_with_a_processor_profile_are_bit_identical_under_load_and_the_profile
         let args = format!("{ARGS} --cpu epyc-2024 --boot {boot}");
         let (one, two) = with_load(|| {
             std::thread::scope(|scope| {
-                let one = scope.spawn(|| good(folder.path(), &args));
-                let two = good(other.path(), &args);
+                let one = scope.spawn(|| run_ok(folder.path(), &args));
+                let two = run_ok(other.path(), &args);
                 (one.join().unwrap(), two)
             })
         });
         assert_eq!(one["lab_id"], two["lab_id"], "{boot}");
         assert_eq!(one["measured"].to_string(), two["measured"].to_string(), "{boot}");
-        is_profiled(&one, 600);
+        assert_profiled(&one, 600);
     }
 }

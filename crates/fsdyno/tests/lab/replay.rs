@@ -5,7 +5,7 @@ use std::path::Path;
 
 use serde_json::Value;
 
-use crate::common::lab::{fsdyno, lab, measured, ours, run, size, skipped, trials};
+use crate::common::lab::{fsdyno, lab, main_program, measured, run, size, skipped, trials};
 use crate::common::{code, full, stderr, stdout};
 
 /// Arguments of a run that replays a recording; `every_workload_is_verified_in_the_lab_and_bit_identical` checks that
@@ -28,7 +28,7 @@ fn record(folder: &Path, script: &str) {
     std::fs::create_dir_all(&old).unwrap();
     (1..=8).for_each(|n| std::fs::write(old.join(n.to_string()), vec![b'x'; n * 1000]).unwrap());
     let args = format!("record -o ../it.trace -- sh -c '{script}'");
-    let output = fsdyno(ours(), &folder.join("work"), &args).output().unwrap();
+    let output = fsdyno(main_program(), &folder.join("work"), &args).output().unwrap();
     assert_eq!(code(&output), 0, "{}", stderr(&output));
 }
 
@@ -84,13 +84,13 @@ fn power_cuts_during_a_replay_lose_synced_data_only_without_barriers() {
     let Some(folder) = lab() else { return };
     record(folder.path(), SYNCED);
     let cuts = if full() { 100 } else { 5 };
-    let more = if full() { "--fs xfs --fs btrfs" } else { "" };
+    let more_kinds = if full() { "--fs xfs --fs btrfs" } else { "" };
     let args = format!(
-        "crash replay --set trace=it.trace --fs ext4 --fs 'off=ext4 @ barrier=0' {more} --cuts {cuts} {} --out out \
+        "crash replay --set trace=it.trace --fs ext4 --fs 'off=ext4 @ barrier=0' {more_kinds} --cuts {cuts} {} --out out \
          --format json",
         size()
     );
-    let output = fsdyno(ours(), folder.path(), &args).output().unwrap();
+    let output = fsdyno(main_program(), folder.path(), &args).output().unwrap();
     assert_eq!(code(&output), 1, "{}", stderr(&output));
     for row in serde_json::from_str::<Vec<Value>>(&stdout(&output)).unwrap() {
         assert_eq!(row["tried"].as_array().unwrap().len(), cuts);
@@ -106,7 +106,7 @@ fn power_cuts_during_a_replay_lose_synced_data_only_without_barriers() {
     let findings = folder.path().join("out/findings").read_dir().unwrap().map(Result::unwrap);
     let finding =
         findings.map(|entry| entry.path()).find(|path| path.display().to_string().contains("off"));
-    let reported = crate::crash::repeated(folder.path(), &finding.unwrap());
+    let reported = crate::crash::repeat_finding(folder.path(), &finding.unwrap());
     assert!(reported.contains("the finding is reproduced"), "{reported}");
 }
 
@@ -120,7 +120,7 @@ fn with_barriers_sqlite_loses_no_committed_transaction_of_its_log_in_a_power_cut
     let args = format!(
         "crash replay --set trace={trace} --fs ext4 --fs 'off=ext4 @ barrier=0' --cuts 24 --out out --format json"
     );
-    let output = fsdyno(ours(), folder.path(), &args).output().unwrap();
+    let output = fsdyno(main_program(), folder.path(), &args).output().unwrap();
     assert_eq!(code(&output), 1, "{}", stderr(&output));
     let rows = serde_json::from_str::<Vec<Value>>(&stdout(&output)).unwrap();
     assert!(violations(&rows[0]) == 0 && violations(&rows[1]) > 0, "{rows:?}");

@@ -25,11 +25,11 @@ fn start(folder: &Path, args: &str, out: &str) -> Child {
         .unwrap()
 }
 
-fn to_the_end(folder: &Path, args: &str, out: &str) -> Duration {
-    let begin = Instant::now();
+fn run_to_completion(folder: &Path, args: &str, out: &str) -> Duration {
+    let started = Instant::now();
     let output = start(folder, args, out).wait_with_output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    begin.elapsed()
+    started.elapsed()
 }
 
 /// Returns the records without their host part.
@@ -46,23 +46,30 @@ fn series(folder: &Path, out: &str) -> Vec<String> {
 }
 
 /// Starts a run `kills` times and kills it each time within a number of milliseconds.
-fn kill(folder: &Path, args: &str, out: &str, kills: u32, most: u64, random: &mut SplitMix64) {
+fn run_and_kill(
+    folder: &Path,
+    args: &str,
+    out: &str,
+    kills: u32,
+    max_delay_ms: u64,
+    random: &mut SplitMix64,
+) {
     for _ in 0..kills {
         let mut child = start(folder, args, out);
-        std::thread::sleep(Duration::from_millis(random.below(most)));
+        std::thread::sleep(Duration::from_millis(random.below(max_delay_ms)));
         child.kill().unwrap();
         child.wait().unwrap();
     }
 }
 
 /// Runs once uninterrupted and once with a number of kills, each within about the time of a trial.
-fn compare(args: &str, trials: u32, kills: u32, random: &mut SplitMix64) {
+fn compare_with_killed(args: &str, trials: u32, kills: u32, random: &mut SplitMix64) {
     let folder = tempfile::tempdir().unwrap();
-    let took = to_the_end(folder.path(), args, "uninterrupted");
+    let took = run_to_completion(folder.path(), args, "uninterrupted");
     // On a host of any speed, some kills come before the first stored trial and some after it.
-    let most = (took.as_millis() as u64 * 2 / u64::from(trials)).max(1);
-    kill(folder.path(), args, "killed", kills, most, random);
-    to_the_end(folder.path(), args, "killed");
+    let max_delay_ms = (took.as_millis() as u64 * 2 / u64::from(trials)).max(1);
+    run_and_kill(folder.path(), args, "killed", kills, max_delay_ms, random);
+    run_to_completion(folder.path(), args, "killed");
     let [mut uninterrupted, mut killed] =
         ["uninterrupted", "killed"].map(|out| lines(folder.path(), out));
     let [mut uninterrupted_series, mut killed_series] =
@@ -94,10 +101,10 @@ fn a_killed_and_resumed_run_stores_the_same_bytes_in_the_same_order() {
     // The file systems are of one kind, so that only one snapshot is made.
     let args = "dirops --fs ext4 --fs bare=ext4~-O~^has_journal --disk instant --set files=300 \
                  --size 512M --boot snapshot --repeat 2";
-    compare(args, 4, 3, &mut random);
+    compare_with_killed(args, 4, 3, &mut random);
     if full() {
         let args = "dirops tarball --fs ext4 --fs btrfs --disk hdd-7200 --set files=300 --repeat 2";
-        compare(args, 8, 8, &mut random);
+        compare_with_killed(args, 8, 8, &mut random);
     }
 }
 
@@ -108,14 +115,14 @@ fn killed_shards_and_concurrent_trials_store_the_same_bytes() {
     }
     let mut random = stream(2, "resumed");
     let args = "dirops --fs ext4 --fs xfs --disk hdd-7200 --set files=100 --size 1G --repeat 3";
-    compare(&format!("{args} --jobs 2"), 6, 6, &mut random);
+    compare_with_killed(&format!("{args} --jobs 2"), 6, 6, &mut random);
     let folder = tempfile::tempdir().unwrap();
-    let took = to_the_end(folder.path(), args, "uninterrupted");
-    let most = (took.as_millis() as u64 / 3).max(1);
-    for share in ["1/2", "2/2"] {
-        let (args, out) = (format!("{args} --shard {share}"), share.replace('/', "-"));
-        kill(folder.path(), &args, &out, 4, most, &mut random);
-        to_the_end(folder.path(), &args, &out);
+    let took = run_to_completion(folder.path(), args, "uninterrupted");
+    let max_delay_ms = (took.as_millis() as u64 / 3).max(1);
+    for shard in ["1/2", "2/2"] {
+        let (args, out) = (format!("{args} --shard {shard}"), shard.replace('/', "-"));
+        run_and_kill(folder.path(), &args, &out, 4, max_delay_ms, &mut random);
+        run_to_completion(folder.path(), &args, &out);
     }
     let merged = Command::new(PROGRAM)
         .current_dir(folder.path())

@@ -8,13 +8,13 @@ use std::io::Write;
 use std::path::Path;
 use std::process::Command;
 
-use crate::common::lab::{fsdyno, lab, measured, ours, run, skipped, trials};
+use crate::common::lab::{fsdyno, lab, main_program, measured, run, skipped, trials};
 use crate::common::specs::CLASSICAL;
 use crate::common::{code, full, stderr};
 use serde_json::Value;
 
 /// Returns the lines of the phases over time, sorted, and asserts that each agrees with its trial's record.
-fn over_time(results: &Path) -> Vec<String> {
+fn checked_series(results: &Path) -> Vec<String> {
     let text = std::fs::read_to_string(results.join("series.ndjson")).unwrap();
     let mut lines: Vec<String> = text.lines().map(String::from).collect();
     let trials = trials(results);
@@ -27,7 +27,7 @@ fn over_time(results: &Path) -> Vec<String> {
         for phase in series["phases"].as_array().unwrap() {
             let phases = trial["measured"]["phases"].as_array().unwrap();
             let whole = phases.iter().find(|whole| whole["name"] == phase["name"]).unwrap();
-            agrees(phase, whole);
+            assert_series_agrees(phase, whole);
         }
     }
     lines.sort();
@@ -35,7 +35,7 @@ fn over_time(results: &Path) -> Vec<String> {
 }
 
 /// Asserts that the intervals of a phase add up to its totals.
-fn agrees(phase: &Value, whole: &Value) {
+fn assert_series_agrees(phase: &Value, whole: &Value) {
     let list = |name: &str| -> Option<Vec<u64>> {
         Some(phase.get(name)?.as_array()?.iter().map(|n| n.as_u64().unwrap()).collect())
     };
@@ -78,13 +78,13 @@ fn trials_are_bit_identical_on_a_busy_machine_and_with_a_request_log() {
     let first = measured(&folder.path().join("quiet"));
     assert_eq!(first.len(), count);
     assert_eq!(first, measured(&folder.path().join("busy")));
-    let series = over_time(&folder.path().join("quiet"));
+    let series = checked_series(&folder.path().join("quiet"));
     assert_eq!(series.len(), count);
     assert!(series.iter().all(|line| line.contains("\"dirty_bytes\"")), "{series:?}");
-    assert_eq!(series, over_time(&folder.path().join("busy")));
+    assert_eq!(series, checked_series(&folder.path().join("busy")));
 
     for trial in trials(&folder.path().join("busy")) {
-        has_all_requests(folder.path(), &trial);
+        assert_log_is_complete(folder.path(), &trial);
     }
     // Stored trials are not run again for their logs, and a note says so.
     assert!(!folder.path().join("quiet/logs").exists());
@@ -94,10 +94,10 @@ fn trials_are_bit_identical_on_a_busy_machine_and_with_a_request_log() {
 }
 
 /// Compares the request log of a trial in the folder `busy` with the disk's counters.
-fn has_all_requests(folder: &Path, trial: &Value) {
+fn assert_log_is_complete(folder: &Path, trial: &Value) {
     let log = trial["host"]["log"].as_str().unwrap();
     let words = format!("show log busy/{log} --format json");
-    let shown = fsdyno(ours(), folder, &words).output().unwrap();
+    let shown = fsdyno(main_program(), folder, &words).output().unwrap();
     assert_eq!(code(&shown), 0, "{}", stderr(&shown));
     let text = String::from_utf8(shown.stdout).unwrap();
     let entries: Vec<Value> =
@@ -153,7 +153,7 @@ fn every_workload_is_verified_in_the_lab_and_bit_identical() {
         let results: Vec<_> = outs.iter().map(|out| folder.path().join(out)).collect();
         for result in &results {
             assert_eq!(measured(result), measured(&results[0]));
-            assert_eq!(over_time(result), over_time(&results[0]));
+            assert_eq!(checked_series(result), checked_series(&results[0]));
         }
         for result in &results {
             std::fs::remove_dir_all(result).unwrap();
@@ -169,7 +169,7 @@ fn every_workload_is_verified_in_the_lab_and_bit_identical() {
 }
 
 /// Runs one trial and asserts its success.
-pub(crate) fn good(folder: &Path, words: &str) -> Value {
+pub(crate) fn run_ok(folder: &Path, words: &str) -> Value {
     let output = run(folder, &format!("{words} --out out"));
     assert_eq!(code(&output), 0, "{words}: {}", stderr(&output));
     let trial = trials(&folder.join("out")).remove(0);
@@ -187,10 +187,10 @@ fn locked_memory_caches_no_file_and_requested_sysctls_are_in_effect() {
         let seeks = phases.iter().find(|phase| phase["name"] == "seeks").unwrap();
         seeks["device"]["reads"].as_u64().unwrap()
     };
-    let unlimited = good(folder.path(), words);
+    let unlimited = run_ok(folder.path(), words);
     assert_eq!(seeks(&unlimited), 0, "a file in memory was read from the disk");
     let sysctls = "--sysctl vm.dirty_bytes=9000000 --sysctl fs.file-max=123456";
-    let limited = good(folder.path(), &format!("{words} --cacheable 48M {sysctls}"));
+    let limited = run_ok(folder.path(), &format!("{words} --cacheable 48M {sysctls}"));
     // A run had 74 reads; the cache holds four fifths of the file.
     assert!(seeks(&limited) > 30, "{} reads for 200 seeks", seeks(&limited));
     let wanted = f64::from(48 << 20);
@@ -233,14 +233,14 @@ fn another_cpu_changes_the_cpu_time_and_not_the_disk_time() {
     let Some(folder) = lab() else { return };
     let words = "tarball --fs ext4 --set files=300 --size 32G --cpu";
     // Many other tests have a guest of speed 1; make test-full also compares a fast one with it.
-    let plain = good(folder.path(), &format!("{words} 1"));
+    let plain = run_ok(folder.path(), &format!("{words} 1"));
     // A speed is not a processor profile (processor.rs).
     assert!(plain["lab"]["processor"].is_null());
     assert!(plain["measured"]["phases"][0]["processor"].is_null());
     let others: &[(&str, f64)] = if full() { &[("1/2", 2.0), ("2", 0.5)] } else { &[("1/2", 2.0)] };
     let cpu = |trial: &Value| trial["measured"]["phases"][0]["cpu_ns"].as_f64().unwrap();
     for (speed, factor) in others {
-        let trial = good(folder.path(), &format!("{words} {speed}"));
+        let trial = run_ok(folder.path(), &format!("{words} {speed}"));
         let ratio = cpu(&trial) / cpu(&plain);
         assert!((ratio / factor - 1.0).abs() < 0.05, "{ratio:.3} times the CPU time, not {factor}");
         assert_ne!(trial["lab_id"], plain["lab_id"]);
@@ -261,11 +261,11 @@ fn every_scheduler_is_in_effect_and_two_that_reorder_are_bit_identical() {
     // mq-deadline is the default, which other tests repeat.
     for (name, twice) in [("bfq", true), ("mq-deadline", full()), ("kyber", false), ("none", false)]
     {
-        let trial = good(folder.path(), &format!("{words} {name}"));
+        let trial = run_ok(folder.path(), &format!("{words} {name}"));
         let scheduler = trial["conditions"]["queue"]["scheduler"].as_str().unwrap();
         assert!(scheduler.contains(&format!("[{name}]")), "{scheduler}");
         if twice {
-            let again = good(folder.path(), &format!("{words} {name}"));
+            let again = run_ok(folder.path(), &format!("{words} {name}"));
             assert_eq!(trial["measured"], again["measured"], "{name}");
         }
     }

@@ -5,13 +5,14 @@
 use crate::common;
 use std::path::Path;
 
-use crate::common::lab::{fsdyno, lab, ours, run, trials};
+use crate::common::lab::{fsdyno, lab, main_program, run, trials};
 use crate::common::{full, stderr};
 use serde_json::Value;
 
 /// Runs `fsdyno why` with `--format json` and returns its objects, one for each row of the result.
 fn why(folder: &Path, args: &str) -> Vec<Value> {
-    let output = fsdyno(ours(), folder, &format!("why {args} --format json")).output().unwrap();
+    let output =
+        fsdyno(main_program(), folder, &format!("why {args} --format json")).output().unwrap();
     assert!(output.status.success(), "{}", stderr(&output));
     let rows = serde_json::Deserializer::from_slice(&output.stdout).into_iter::<Value>();
     rows.collect::<Result<_, _>>().unwrap()
@@ -22,7 +23,7 @@ fn sum(it: &Value, name: &str) -> u64 {
 }
 
 /// Asserts what holds for any row.
-fn check(it: &Value, trial: &Value) {
+fn check_row(it: &Value, trial: &Value) {
     let total = |name: &str| it["log"][name].as_u64().unwrap();
     let context = format!("{} on {}: {}", it["workload"], it["label"], it["notes"]);
     assert_eq!(sum(it, "requests"), total("requests"), "{context}");
@@ -71,7 +72,7 @@ fn check(it: &Value, trial: &Value) {
 }
 
 /// Runs trials, explains each and returns them; none if the lab cannot run.
-fn all(args: &str) -> Vec<Value> {
+fn explain_all(args: &str) -> Vec<Value> {
     let Some(folder) = lab() else { return Vec::new() };
     let output = run(folder.path(), &format!("{args} --out first"));
     assert!(output.status.success(), "{}", stderr(&output));
@@ -80,7 +81,7 @@ fn all(args: &str) -> Vec<Value> {
     assert_eq!(rows.len(), first.len());
     for row in &rows {
         let trial = first.iter().find(|trial| trial["trial_id"] == row["trial_id"]).unwrap();
-        check(row, trial);
+        check_row(row, trial);
     }
     let pictures = std::fs::read_dir(folder.path().join("pictures")).unwrap().count();
     assert!(pictures >= 2 * rows.len(), "{pictures} pictures");
@@ -108,8 +109,9 @@ fn all(args: &str) -> Vec<Value> {
 fn with_a_processor_profile_the_estimated_times_of_functions_are_the_phase_s_cpu_time() {
     // The boot is cold, so that the profiled run repeats it, too. That run is refused unless its measurements are
     // bit-identical to those of the first, so this also tests that a trial with a processor profile is bit-identical.
-    let trials = all("dirops --set files=500 --size 1G --fs ext4 --cpu epyc-2024 --boot cold");
-    trials.iter().for_each(|trial| crate::processor::is_profiled(trial, 1000));
+    let trials =
+        explain_all("dirops --set files=500 --size 1G --fs ext4 --cpu epyc-2024 --boot cold");
+    trials.iter().for_each(|trial| crate::processor::assert_profiled(trial, 1000));
 }
 
 /// Asserts what holds for any file system, except that nearly all requests are attributed.
@@ -134,7 +136,7 @@ fn a_trial_on_a_file_system_without_a_map_is_unattributed_and_its_sums_hold() {
 
 #[test]
 fn a_small_trial_is_explained() {
-    all("dirops --set files=200 --size 1G --fs ext3 --fs xfs");
+    explain_all("dirops --set files=200 --size 1G --fs ext3 --fs xfs");
 }
 
 #[test]
@@ -143,8 +145,8 @@ fn dirops_and_tarball_are_explained() {
         return println!("skipped: FSDYNO_TEST=full runs it");
     }
     let four = "--fs ext2 --fs ext3 --fs ext4 --fs xfs";
-    all(&format!("dirops --set files=5000 {four}"));
-    all(&format!("tarball --set files=5000 {four}"));
+    explain_all(&format!("dirops --set files=5000 {four}"));
+    explain_all(&format!("tarball --set files=5000 {four}"));
 }
 
 #[test]
@@ -152,7 +154,7 @@ fn a_filled_reiserfs_is_explained() {
     if !full() {
         return println!("skipped: FSDYNO_TEST=full runs it");
     }
-    all("tarball --set files=3000 --fs reiserfs");
+    explain_all("tarball --set files=3000 --fs reiserfs");
 }
 
 #[test]
@@ -160,11 +162,11 @@ fn the_profiled_run_has_the_deadline_of_the_first_run() {
     if !full() {
         return println!("skipped: FSDYNO_TEST=full runs it");
     }
-    all("dirops --set files=100 --fs ext2 --deadline 5000");
+    explain_all("dirops --set files=100 --fs ext2 --deadline 5000");
 }
 
 /// Returns the positions of a text.
-fn positions(bytes: &[u8], text: &str) -> Vec<usize> {
+fn find_all(bytes: &[u8], text: &str) -> Vec<usize> {
     let position = |(at, window): (usize, &[u8])| (window == text.as_bytes()).then_some(at);
     bytes.windows(text.len()).enumerate().filter_map(position).collect()
 }
@@ -181,9 +183,9 @@ fn own_kernel(folder: &Path, suffix: &str) -> String {
     let images = images.map(|entry| entry.unwrap().path());
     let mut image = images
         .map(|path| std::fs::read(path).unwrap())
-        .find(|bytes| !positions(bytes, &banner).is_empty())
+        .find(|bytes| !find_all(bytes, &banner).is_empty())
         .unwrap();
-    for at in positions(&image, release) {
+    for at in find_all(&image, release) {
         image[at..at + renamed.len()].copy_from_slice(renamed.as_bytes());
     }
     let path = folder.join(format!("vmlinux-{suffix}"));
@@ -211,14 +213,14 @@ fn a_trial_on_a_users_own_kernel_is_explained_with_that_kernel() {
     );
     // Another kernel is refused before any is searched for.
     let args = format!("why first --kernel '{}'", kernels[1]);
-    let output = fsdyno(ours(), folder.path(), &args).output().unwrap();
+    let output = fsdyno(main_program(), folder.path(), &args).output().unwrap();
     let message = stderr(&output);
     assert!(
         common::code(&output) == 2 && message.contains("none of the trials ran on it"),
         "{message}"
     );
     let rows = why(folder.path(), &format!("first --kernel '{}'", kernels[0]));
-    check(&rows[0], &first[0]);
+    check_row(&rows[0], &first[0]);
     let functions = rows[0]["functions"].as_array().unwrap();
     assert!(functions.iter().any(|row| row["function"] == "vfs_unlink"), "its symbols are read");
 }

@@ -19,17 +19,17 @@ const AMBIVALENT: i32 = 8;
 ///
 /// # Errors
 /// A tool that is missing or fails.
-pub fn of_whole(device: &Path) -> Result<Vec<Signature>, BlockError> {
+pub fn whole_device_signatures(device: &Path) -> Result<Vec<Signature>, BlockError> {
     let output = run("wipefs", &["--no-act", "--parsable"], device)?;
     if !output.status.success() {
-        return Err(failed("wipefs", &output));
+        return Err(tool_error("wipefs", &output));
     }
     let text = String::from_utf8_lossy(&output.stdout);
-    Ok(text.lines().filter(|line| !line.starts_with('#')).filter_map(of_line).collect())
+    Ok(text.lines().filter(|line| !line.starts_with('#')).filter_map(parse_line).collect())
 }
 
 /// Parses `offset,uuid,label,type`; a comma in a field is written as `\x2c`.
-fn of_line(line: &str) -> Option<Signature> {
+fn parse_line(line: &str) -> Option<Signature> {
     let mut fields = line.split(',').skip(1).map(|field| field.trim().to_string());
     let (uuid, label) = (fields.next()?, fields.next()?);
     Some(Signature { kind: fields.next()?, uuid, label })
@@ -52,22 +52,22 @@ pub fn device_signature(device: &Path) -> Result<Option<Signature>, BlockError> 
     probe(&[], device)
 }
 
-fn probe(more: &[&str], device: &Path) -> Result<Option<Signature>, BlockError> {
-    let args = [&["--probe", "--output", "export"], more].concat();
+fn probe(extra_args: &[&str], device: &Path) -> Result<Option<Signature>, BlockError> {
+    let args = [&["--probe", "--output", "export"], extra_args].concat();
     let output = run("blkid", &args, device)?;
     match output.status.code() {
-        Some(0) => Ok(Some(of_export(&String::from_utf8_lossy(&output.stdout)))),
+        Some(0) => Ok(Some(parse_export(&String::from_utf8_lossy(&output.stdout)))),
         Some(NOTHING) => Ok(None),
         Some(AMBIVALENT) => {
             let kind = "several signatures that contradict each other".to_string();
             Ok(Some(Signature { kind, uuid: String::new(), label: String::new() }))
         }
-        _ => Err(failed("blkid", &output)),
+        _ => Err(tool_error("blkid", &output)),
     }
 }
 
 /// Parses lines of `KEY=value`.
-fn of_export(text: &str) -> Signature {
+fn parse_export(text: &str) -> Signature {
     let value = |keys: &[&str]| {
         let pairs = text.lines().filter_map(|line| line.split_once('='));
         let mut found = pairs.filter(|(key, _)| keys.contains(key)).map(|(_, value)| value);
@@ -94,7 +94,7 @@ fn run(tool: &'static str, args: &[&str], device: &Path) -> Result<Output, Block
     })
 }
 
-fn failed(tool: &'static str, output: &Output) -> BlockError {
+fn tool_error(tool: &'static str, output: &Output) -> BlockError {
     let text = String::from_utf8_lossy(&output.stderr);
     let output = text.lines().last().unwrap_or("no output").to_string();
     BlockError::Tool { tool, output }
@@ -107,10 +107,10 @@ mod tests {
     #[test]
     fn the_lines_of_wipefs_and_blkid_are_read() {
         let line = "0x438,c42baff1-5d8d,my\\x2cdisk,ext4";
-        assert_eq!(of_line(line).unwrap().to_string(), "ext4 c42baff1-5d8d 'my\\x2cdisk'");
-        assert_eq!(of_line("0x1fe,,,dos").unwrap().to_string(), "dos");
+        assert_eq!(parse_line(line).unwrap().to_string(), "ext4 c42baff1-5d8d 'my\\x2cdisk'");
+        assert_eq!(parse_line("0x1fe,,,dos").unwrap().to_string(), "dos");
         let export = "DEVNAME=/dev/sdb\nUUID=1-2\nTYPE=xfs\nUSAGE=filesystem\n";
-        assert_eq!(of_export(export).to_string(), "xfs 1-2");
-        assert_eq!(of_export("DEVNAME=/dev/sdb\nPTTYPE=gpt\n").to_string(), "gpt");
+        assert_eq!(parse_export(export).to_string(), "xfs 1-2");
+        assert_eq!(parse_export("DEVNAME=/dev/sdb\nPTTYPE=gpt\n").to_string(), "gpt");
     }
 }

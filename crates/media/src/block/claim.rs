@@ -41,7 +41,7 @@ pub struct Claim {
 impl Claim {
     pub(super) fn take(inspected: InspectedDrive) -> Result<Claim, BlockError> {
         let InspectedDrive { drive, serial, .. } = inspected;
-        let held = drive.open_exclusively().map_err(|error| busy(&drive, error))?;
+        let held = drive.open_exclusively().map_err(|error| as_busy(&drive, error))?;
         let whole = drive.open_to_read()?;
         lock(&drive, &whole)?;
         // Inspect again, because the drive may have changed; from here on it cannot. Writes through a
@@ -55,7 +55,7 @@ impl Claim {
             return Err(BlockError::Changed { path, former, current });
         }
         if !reasons.is_empty() {
-            return Err(refused(&drive, std::mem::take(&mut reasons)));
+            return Err(refusal_error(&drive, std::mem::take(&mut reasons)));
         }
         // The current contents have been accepted as fsdyno's until they are cleared.
         let found = blkid::part_signature(&drive.path(), layout.data)?;
@@ -84,7 +84,7 @@ impl Claim {
             match blkpg::add(self.whole.as_fd(), number, part) {
                 Ok(()) => {}
                 Err(Errno::INVAL | Errno::NXIO | Errno::NOTTY | Errno::OPNOTSUPP) => {
-                    return Err(refused(&self.drive, vec![Reason::NoParts]));
+                    return Err(refusal_error(&self.drive, vec![Reason::NoParts]));
                 }
                 Err(Errno::ACCESS | Errno::PERM) => {
                     return Err(BlockError::NotAllowed(self.drive.path()));
@@ -128,7 +128,7 @@ impl Claim {
             matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::ResourceBusy)
         };
         let file = retry(open, is_temporary)
-            .map_err(|error| busy(&self.drive, BlockError::io("open", &path, error)))?;
+            .map_err(|error| as_busy(&self.drive, BlockError::io("open", &path, error)))?;
         let status = fstat(&file).map_err(|error| BlockError::io("inspect", &path, error))?;
         if status.st_rdev != device {
             let current = "another device's node".to_string();
@@ -218,15 +218,15 @@ impl Drop for Claim {
     }
 }
 
-fn refused(drive: &Drive, reasons: Vec<Reason>) -> BlockError {
+fn refusal_error(drive: &Drive, reasons: Vec<Reason>) -> BlockError {
     BlockError::Refused { path: drive.path(), what: drive.describe(), reasons }
 }
 
 /// Converts `ResourceBusy` to [`Reason::Busy`].
-fn busy(drive: &Drive, error: BlockError) -> BlockError {
+fn as_busy(drive: &Drive, error: BlockError) -> BlockError {
     match error {
         BlockError::Io { source, .. } if source.kind() == io::ErrorKind::ResourceBusy => {
-            refused(drive, vec![Reason::Busy])
+            refusal_error(drive, vec![Reason::Busy])
         }
         error => error,
     }
@@ -236,7 +236,7 @@ fn lock(drive: &Drive, whole: &File) -> Result<(), BlockError> {
     let lock = || Ok(flock(whole, FlockOperation::NonBlockingLockExclusive)?);
     retry(lock, |error| error.kind() == io::ErrorKind::WouldBlock).map_err(|error| {
         match error.kind() {
-            io::ErrorKind::WouldBlock => refused(drive, vec![Reason::Locked]),
+            io::ErrorKind::WouldBlock => refusal_error(drive, vec![Reason::Locked]),
             _ => BlockError::io("lock", drive.path(), error),
         }
     })
@@ -247,10 +247,10 @@ fn retry<T>(
     mut attempt: impl FnMut() -> io::Result<T>,
     is_temporary: impl Fn(&io::Error) -> bool,
 ) -> io::Result<T> {
-    let begin = Instant::now();
+    let start = Instant::now();
     loop {
         match attempt() {
-            Err(error) if is_temporary(&error) && begin.elapsed() < TEMPORARY_TIMEOUT => {
+            Err(error) if is_temporary(&error) && start.elapsed() < TEMPORARY_TIMEOUT => {
                 std::thread::sleep(Duration::from_millis(10));
             }
             result => return result,

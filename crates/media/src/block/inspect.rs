@@ -94,7 +94,7 @@ fn foreign_contents(inspected: &InspectedDrive) -> Result<Vec<Reason>, BlockErro
     if size.0 == 0 {
         return Ok(reasons);
     }
-    let signatures = blkid::of_whole(&path)?;
+    let signatures = blkid::whole_device_signatures(&path)?;
     if !signatures.is_empty() {
         reasons.push(Reason::Signed(signatures));
     }

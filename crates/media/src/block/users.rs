@@ -41,34 +41,35 @@ pub fn list_users(drive: &Drive, parts: &[KernelPart]) -> Vec<Reason> {
         folder: drive.folder().join(&part.name),
         below: None,
     };
-    let all: Vec<UsedDevice> = std::iter::once(whole).chain(parts.iter().map(of_part)).collect();
-    let mut reasons = mounts(&all);
-    reasons.extend(swap(&all));
-    for used in &all {
-        let by = holders(&used.folder).into_iter().chain(btrfs(&used.name));
+    let devices: Vec<UsedDevice> =
+        std::iter::once(whole).chain(parts.iter().map(of_part)).collect();
+    let mut reasons = find_mounts(&devices);
+    reasons.extend(find_swap(&devices));
+    for used in &devices {
+        let by = list_holders(&used.folder).into_iter().chain(find_btrfs(&used.name));
         reasons.extend(by.map(|by| Reason::Held { part: used.name.clone(), by }));
     }
-    let paths = other_paths(Path::new("/sys/block"), &drive.name());
+    let paths = find_other_paths(Path::new("/sys/block"), &drive.name());
     reasons.extend(paths.into_iter().map(|other| Reason::Path { other }));
-    reasons.extend(loops(&all));
-    reasons.extend(writers(&all));
+    reasons.extend(find_loops(&devices));
+    reasons.extend(find_writers(&devices));
     reasons
 }
 
 /// Finds the device to which a path refers, by its number or by its backing file.
-fn find_by_path<'a>(all: &'a [UsedDevice], path: &Path) -> Option<&'a UsedDevice> {
+fn find_by_path<'a>(devices: &'a [UsedDevice], path: &Path) -> Option<&'a UsedDevice> {
     let status = fs::metadata(path).ok()?;
     if status.file_type().is_block_device() {
-        return all.iter().find(|used| used.number == status.rdev());
+        return devices.iter().find(|used| used.number == status.rdev());
     }
     let is_below = |below: &Backing| below.is(status.dev(), status.ino());
-    all.iter().find(|used| used.below.as_ref().is_some_and(is_below))
+    devices.iter().find(|used| used.below.as_ref().is_some_and(is_below))
 }
 
-fn mounts(all: &[UsedDevice]) -> Vec<Reason> {
+fn find_mounts(devices: &[UsedDevice]) -> Vec<Reason> {
     let (mut reasons, mut seen) = (Vec::new(), BTreeSet::new());
-    for (by, table) in tables() {
-        for (part, at) in mounts_in(&table, all) {
+    for (by, table) in mount_tables() {
+        for (part, at) in mounts_in(&table, devices) {
             // A mount in several namespaces is reported once.
             if seen.insert((part.clone(), at.clone())) {
                 reasons.push(Reason::Mounted { part, at, by: by.clone() });
@@ -79,7 +80,7 @@ fn mounts(all: &[UsedDevice]) -> Vec<Reason> {
 }
 
 /// Returns the mount tables of this process and of one process of every other visible namespace.
-fn tables() -> Vec<(Option<String>, String)> {
+fn mount_tables() -> Vec<(Option<String>, String)> {
     let own = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
     let mut namespaces: BTreeSet<PathBuf> =
         fs::read_link("/proc/self/ns/mnt").into_iter().collect();
@@ -101,34 +102,34 @@ fn tables() -> Vec<(Option<String>, String)> {
 
 /// Returns the mounted devices and their mount points. A file system of several devices has its own number,
 /// so only its source identifies a device.
-fn mounts_in(table: &str, all: &[UsedDevice]) -> Vec<(String, String)> {
+fn mounts_in(table: &str, devices: &[UsedDevice]) -> Vec<(String, String)> {
     let of_line = |line: MountLine| {
         let number = |used: &&UsedDevice| (major(used.number), minor(used.number)) == line.device;
         let by_source =
-            || find_by_path(all, Path::new(&line.source)).filter(|_| line.device.0 == 0);
-        let found = all.iter().find(number).or_else(by_source)?;
+            || find_by_path(devices, Path::new(&line.source)).filter(|_| line.device.0 == 0);
+        let found = devices.iter().find(number).or_else(by_source)?;
         Some((found.name.clone(), line.mount_point.clone()))
     };
     mount_table::mounts(table).filter_map(of_line).collect()
 }
 
-fn swap(all: &[UsedDevice]) -> Vec<Reason> {
+fn find_swap(devices: &[UsedDevice]) -> Vec<Reason> {
     let table = fs::read_to_string("/proc/swaps").unwrap_or_default();
     let paths = table.lines().skip(1).filter_map(|line| line.split_whitespace().next());
-    let used = paths.filter_map(|path| find_by_path(all, Path::new(&unescape(path))));
+    let used = paths.filter_map(|path| find_by_path(devices, Path::new(&unescape(path))));
     used.map(|used| Reason::Swap { part: used.name.clone() }).collect()
 }
 
 /// Returns the device-mapper, md, bcache and similar devices on top of a device, from the kernel's links.
-fn holders(folder: &Path) -> Vec<String> {
+fn list_holders(folder: &Path) -> Vec<String> {
     let entries = fs::read_dir(folder.join("holders")).into_iter().flatten().flatten();
-    let mut found: Vec<String> = entries.map(|entry| holder(&entry.path())).collect();
+    let mut found: Vec<String> = entries.map(|entry| describe_holder(&entry.path())).collect();
     found.sort();
     found
 }
 
 /// Describes a holder. The prefix of a device-mapper UUID identifies its subsystem.
-fn holder(folder: &Path) -> String {
+fn describe_holder(folder: &Path) -> String {
     let name = folder.file_name().unwrap_or_default().to_string_lossy().into_owned();
     if folder.join("md").exists() {
         return format!("the md array {name}");
@@ -142,7 +143,7 @@ fn holder(folder: &Path) -> String {
 }
 
 /// Finds a mounted btrfs with this device: the mount table names only one of its devices.
-fn btrfs(name: &str) -> Option<String> {
+fn find_btrfs(name: &str) -> Option<String> {
     let mut systems = fs::read_dir("/sys/fs/btrfs").into_iter().flatten().flatten();
     let found = systems.find(|system| system.path().join("devices").join(name).exists())?;
     Some(format!("the mounted btrfs {}", found.file_name().to_string_lossy()))
@@ -150,7 +151,7 @@ fn btrfs(name: &str) -> Option<String> {
 
 /// Returns other devices with the same identity, which are other paths to the drive (multipath): mounts of one
 /// path are not visible at another.
-fn other_paths(blocks: &Path, name: &str) -> Vec<String> {
+fn find_other_paths(blocks: &Path, name: &str) -> Vec<String> {
     let identity =
         |folder: &Path| ["device/wwid", "wwid"].iter().find_map(|at| read_attribute(folder, at));
     let Some(own) = identity(&blocks.join(name)) else { return Vec::new() };
@@ -166,7 +167,7 @@ fn other_paths(blocks: &Path, name: &str) -> Vec<String> {
 }
 
 /// Returns loop devices on top of the drive, or over the same bytes of a file.
-fn loops(all: &[UsedDevice]) -> Vec<Reason> {
+fn find_loops(devices: &[UsedDevice]) -> Vec<Reason> {
     let entries = fs::read_dir("/sys/block").into_iter().flatten().flatten();
     let of_loop = |entry: fs::DirEntry| {
         let file = read_attribute(&entry.path(), "loop/backing_file")?;
@@ -174,9 +175,11 @@ fn loops(all: &[UsedDevice]) -> Vec<Reason> {
         let backing = Backing::of(&node_of(&entry.path()));
         let below = |used: &&UsedDevice| match &backing {
             Some(backing) => backing.block == Some(used.number),
-            None => find_by_path(all, Path::new(&file)).is_some_and(|it| it.number == used.number),
+            None => {
+                find_by_path(devices, Path::new(&file)).is_some_and(|it| it.number == used.number)
+            }
         };
-        if let Some(used) = all.iter().find(below) {
+        if let Some(used) = devices.iter().find(below) {
             let by = format!("the loop device {name}");
             return Some(Reason::Held { part: used.name.clone(), by });
         }
@@ -187,7 +190,7 @@ fn loops(all: &[UsedDevice]) -> Vec<Reason> {
         let by = format!(
             "the loop device {name}, which is over the same file (if it is not needed: losetup --detach /dev/{name})"
         );
-        Some(Reason::Held { part: all.iter().find(same)?.name.clone(), by })
+        Some(Reason::Held { part: devices.iter().find(same)?.name.clone(), by })
     };
     entries.filter_map(of_loop).collect()
 }
@@ -197,14 +200,14 @@ const POLLS: (u32, u64) = (5, 100);
 
 /// Returns processes that keep the drive open for writing, such as a virtual machine or a database. Readers (udev,
 /// drive monitors) lose nothing, and tools that inspect every device open it only briefly.
-fn writers(all: &[UsedDevice]) -> Vec<Reason> {
-    let mut writers = current_writers(all, processes());
+fn find_writers(devices: &[UsedDevice]) -> Vec<Reason> {
+    let mut writers = current_writers(devices, processes());
     for _ in 1..POLLS.0 {
         if writers.is_empty() {
             break;
         }
         std::thread::sleep(Duration::from_millis(POLLS.1));
-        writers = current_writers(all, writers.into_iter().map(|(_, process)| process));
+        writers = current_writers(devices, writers.into_iter().map(|(_, process)| process));
     }
     let reason =
         |(part, process): (String, PathBuf)| Reason::Open { part, by: describe_process(&process) };
@@ -213,16 +216,16 @@ fn writers(all: &[UsedDevice]) -> Vec<Reason> {
 
 /// Returns the devices that these processes currently have open for writing.
 fn current_writers(
-    all: &[UsedDevice],
+    devices: &[UsedDevice],
     processes: impl Iterator<Item = PathBuf>,
 ) -> BTreeSet<(String, PathBuf)> {
     let own = std::process::id().to_string();
     let mut found = BTreeSet::new();
     for process in processes.filter(|process| !process.ends_with(&own)) {
         for entry in fs::read_dir(process.join("fd")).into_iter().flatten().flatten() {
-            let Some(used) = find_by_path(all, &entry.path()) else { continue };
+            let Some(used) = find_by_path(devices, &entry.path()) else { continue };
             let info = fs::read_to_string(process.join("fdinfo").join(entry.file_name()));
-            if writes(&info.unwrap_or_default()) {
+            if may_write(&info.unwrap_or_default()) {
                 found.insert((used.name.clone(), process.clone()));
             }
         }
@@ -232,7 +235,7 @@ fn current_writers(
 
 /// Reports whether the access mode of `flags:`, an octal number in fdinfo (proc(5)), permits writing; true
 /// if it cannot be read.
-fn writes(info: &str) -> bool {
+fn may_write(info: &str) -> bool {
     let flags = info.lines().find_map(|line| line.strip_prefix("flags:"));
     let flags = flags.and_then(|text| u32::from_str_radix(text.trim(), 8).ok());
     flags.is_none_or(|flags| flags & 3 != 0)
@@ -255,14 +258,14 @@ fn describe_process(process: &Path) -> String {
 mod tests {
     use super::*;
 
-    fn used() -> Vec<UsedDevice> {
-        let used = |name: &str, number| UsedDevice {
+    fn used_devices() -> Vec<UsedDevice> {
+        let device = |name: &str, number| UsedDevice {
             name: name.into(),
             number,
             folder: "".into(),
             below: None,
         };
-        vec![used("sdb", rustix::fs::makedev(8, 16)), used("sdb1", rustix::fs::makedev(8, 17))]
+        vec![device("sdb", rustix::fs::makedev(8, 16)), device("sdb1", rustix::fs::makedev(8, 17))]
     }
 
     #[test]
@@ -270,7 +273,10 @@ mod tests {
         let table = "22 1 8:1 / / rw shared:1 - ext4 /dev/sda1 rw\n\
                      40 22 8:17 / /my\\040disk rw - xfs /dev/gone rw\n\
                      41 22 8:170 / /other rw - xfs /dev/sdk10 rw\n";
-        assert_eq!(mounts_in(table, &used()), [("sdb1".to_string(), "/my disk".to_string())]);
+        assert_eq!(
+            mounts_in(table, &used_devices()),
+            [("sdb1".to_string(), "/my disk".to_string())]
+        );
     }
 
     #[test]
@@ -287,7 +293,7 @@ mod tests {
         fs::create_dir_all(of("md127").join("md")).unwrap();
         fs::create_dir_all(of("bcache0")).unwrap();
         assert_eq!(
-            holders(folder.path()),
+            list_holders(folder.path()),
             [
                 "bcache0",
                 "the LVM volume vg-root (dm-0)",
@@ -314,17 +320,17 @@ mod tests {
         }
         fs::write(blocks.path().join("nvme0c0n1/hidden"), "1\n").unwrap();
         fs::create_dir(blocks.path().join("loop0")).unwrap();
-        assert_eq!(other_paths(blocks.path(), "sda"), ["sdc"]);
+        assert_eq!(find_other_paths(blocks.path(), "sda"), ["sdc"]);
         for alone in ["sdb", "nvme0n1", "loop0"] {
-            assert_eq!(other_paths(blocks.path(), alone), [""; 0], "{alone}");
+            assert_eq!(find_other_paths(blocks.path(), alone), [""; 0], "{alone}");
         }
     }
 
     #[test]
     fn readers_and_writers_are_distinguished() {
-        assert!(!writes("pos:\t0\nflags:\t0100000\nmnt_id:\t5\n"));
-        assert!(writes("pos:\t0\nflags:\t0100001\n"));
-        assert!(writes("pos:\t0\nflags:\t02100002\n"));
-        assert!(writes(""), "unreadable flags count as writing");
+        assert!(!may_write("pos:\t0\nflags:\t0100000\nmnt_id:\t5\n"));
+        assert!(may_write("pos:\t0\nflags:\t0100001\n"));
+        assert!(may_write("pos:\t0\nflags:\t02100002\n"));
+        assert!(may_write(""), "unreadable flags count as writing");
     }
 }

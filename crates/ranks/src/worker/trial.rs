@@ -118,7 +118,7 @@ impl Trial {
         let mount = mount_table::mount_of_file(self.root.as_fd()).map_err(io)?;
         let mut caches =
             DeviceCaches::of_filesystem(self.root.as_fd(), mount.as_ref()).map_err(io)?;
-        caches.before_sync();
+        caches.count_flushes_before_sync();
         rustix::fs::syncfs(&self.root).map_err(failed("syncfs"))?;
         let at = clock::now();
         let kind = mount.map_or_else(|| "unknown".to_string(), |mount| mount.kind);

@@ -138,7 +138,7 @@ fn a_request_past_the_end_is_an_error_and_the_next_one_succeeds() {
     driver.write(2, SIZE - 512, &[7; 4096]);
     assert_eq!(driver.reply(), (2, EINVAL));
     assert_eq!(driver.read(3, SIZE - 4096, 4096), vec![0; 4096]);
-    assert!(driver.shared.failed().is_none(), "an invalid request is not an error of the lab");
+    assert!(driver.shared.error().is_none(), "an invalid request is not an error of the lab");
     driver.disconnect();
 }
 
@@ -158,7 +158,7 @@ fn data_written_before_a_flush_is_on_the_medium_when_the_flush_is_answered() {
         driver.send(3, 99, 0, 0);
         assert_eq!(driver.reply(), (99, 0));
         assert!(driver.medium() == image, "round {round}");
-        assert!(driver.shared.flushed());
+        assert!(driver.shared.is_flushed());
     }
     assert!(driver.read(1, 0, 1 << 20) == image[..1 << 20]);
     let log = driver.log.try_clone().unwrap();
@@ -211,7 +211,7 @@ fn a_full_region_is_an_error_for_the_write_and_for_the_trial() {
         }
     }
     assert_eq!(errno, ENOSPC);
-    assert_eq!(driver.shared.failed().unwrap().raw_os_error(), Some(ENOSPC as i32));
+    assert_eq!(driver.shared.error().unwrap().raw_os_error(), Some(ENOSPC as i32));
     assert_eq!(driver.read(1, 0, 4096), pattern(0, 4096), "stored bytes can still be read");
     driver.disconnect();
 }
@@ -273,7 +273,7 @@ proptest! {
         }
         let _ = driver.socket.write_all(&rest);
         driver.socket.shutdown(std::net::Shutdown::Write).unwrap();
-        // It ends, successfully or with a reason; a panic would surface in the join.
+        // The server ends, successfully or with a reason; a panic would surface in the join.
         let _ = driver.server.join().unwrap();
         let _ = reading.join().unwrap();
     }

@@ -24,7 +24,7 @@ pub struct Nfs {
 
 impl Nfs {
     /// Takes the version and the settings of the export from the options of a spec.
-    pub fn of(options: &[String]) -> Nfs {
+    pub fn from_options(options: &[String]) -> Nfs {
         Nfs {
             version: nfs::version(options.iter().map(String::as_str)).to_string(),
             is_async: options.iter().any(|option| option == "async"),

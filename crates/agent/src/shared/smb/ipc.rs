@@ -1,4 +1,4 @@
-//! The requests of the kernel's SMB server to user space and their answers, through generic netlink
+//! The requests of the kernel's SMB server to user space and their answers, through generic netlink.
 //!
 //! On a real server, the daemon ksmbd.mountd answers. Here, there is only one user and one share, so all answers are
 //! known in advance. The server sends requests only while a client mounts or unmounts.
@@ -129,7 +129,7 @@ impl Daemon {
             SHARE_CONFIG => Some(self.share(handle, text(request, 4, SHARE_LENGTH)?)),
             TREE_CONNECT => {
                 let mut answer = Fields(handle.to_vec());
-                answer.half(TREE_OK).half(TREE_WRITABLE).pad(72);
+                answer.half_word(TREE_OK).half_word(TREE_WRITABLE).pad(72);
                 Some(answer)
             }
             RPC => {
@@ -162,9 +162,9 @@ impl Daemon {
         answer.word(flags);
         // The masks of the modes of files and directories, and the modes that are forced on all of them.
         [0o744, 0o755, 0, 0].into_iter().for_each(|mode| {
-            answer.half(mode);
+            answer.half_word(mode);
         });
-        answer.half(NONE_FORCED).half(NONE_FORCED).text(name, SHARE_LENGTH).pad(528);
+        answer.half_word(NONE_FORCED).half_word(NONE_FORCED).text(name, SHARE_LENGTH).pad(528);
         answer.word(path.len() as u32 + 1).word(0).text(path, path.len() + 1);
         answer
     }
@@ -185,7 +185,7 @@ fn startup(settings: smb::Server) -> Fields {
     request.text(b"SMB2_10", 16).text(b"SMB3_11", 16);
     request.text(b"SERVER", 16).text(b"WORKGROUP", 64).text(b"SMB SERVER", 64);
     // The port, no heartbeat, no dead connections, open files.
-    request.half(445).half(0).word(0).word(10_000);
+    request.half_word(445).half_word(0).word(0).word(10_000);
     // The sizes of write, read and trans; sparse files.
     request.word(0).word(0).word(0).word(64);
     // The server's part of security identifiers; credits, size of RDMA, connections.
@@ -201,7 +201,12 @@ fn startup(settings: smb::Server) -> Fields {
 fn login(handle: &[u8], account: &[u8]) -> Fields {
     let status = if account == USER.as_bytes() { USER_OK } else { USER_BAD };
     let mut answer = Fields(handle.to_vec());
-    answer.word(0).word(0).text(account, ACCOUNT_LENGTH).half(status).half(HASH.len() as u16);
+    answer
+        .word(0)
+        .word(0)
+        .text(account, ACCOUNT_LENGTH)
+        .half_word(status)
+        .half_word(HASH.len() as u16);
     answer.text(&HASH, 18).pad(148);
     answer
 }
@@ -229,7 +234,7 @@ fn text(message: &[u8], at: usize, length: usize) -> Option<&[u8]> {
 struct Fields(Vec<u8>);
 
 impl Fields {
-    fn half(&mut self, number: u16) -> &mut Fields {
+    fn half_word(&mut self, number: u16) -> &mut Fields {
         self.0.extend(number.to_ne_bytes());
         self
     }

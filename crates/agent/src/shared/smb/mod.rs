@@ -37,7 +37,7 @@ pub struct Smb {
 
 impl Smb {
     /// Takes the version and the settings of the server from the options of a spec.
-    pub fn of(options: &[String]) -> Smb {
+    pub fn from_options(options: &[String]) -> Smb {
         let version = smb::version(options.iter().map(String::as_str)).to_string();
         Smb { version, settings: smb::Server::of(options), daemon: None }
     }

@@ -87,7 +87,7 @@ pub struct Event {
     /// Number of sectors.
     pub sectors: u32,
     /// For a reply to a write, a flush or a trim: index of the request's event, from 0.
-    pub of: Option<u32>,
+    pub request: Option<u32>,
     /// Offset of its bytes in the region.
     offset: u64,
 }

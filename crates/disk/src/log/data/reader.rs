@@ -66,7 +66,7 @@ impl<M: Memory> DataLog<M> {
             }
             let (event, payload) = parse_event(at, parse_words(memory.slice(at, EVENT as usize)))
                 .ok_or("an event of the data log is damaged")?;
-            if event.of.is_some_and(|of| of as usize >= events.len()) {
+            if event.request.is_some_and(|request| request as usize >= events.len()) {
                 return Err("the data log has a reply before its request");
             }
             if event.kind == EventKind::Reply {
@@ -92,7 +92,7 @@ impl<M: Memory> DataLog<M> {
     }
 
     /// Returns the number of events lost because the log was full; all of them came after the events stored here.
-    pub fn lost(&self) -> u64 {
+    pub fn lost_events(&self) -> u64 {
         self.lost
     }
 
@@ -106,7 +106,7 @@ impl<M: Memory> DataLog<M> {
     /// has no event. Requests are numbered in order of completion, from 0. Returns none if the request does not exist.
     pub fn request(&self, number: usize) -> Option<usize> {
         let reply = *self.replies.get(number)? as usize;
-        Some(self.events[reply].of.map_or(reply, |of| of as usize))
+        Some(self.events[reply].request.map_or(reply, |request| request as usize))
     }
 
     /// Returns the number of events up to and including `time`.
@@ -184,7 +184,7 @@ fn parse_event(offset: u64, [time, second, sector, last]: [u64; 4]) -> Option<(E
     let kind = *EventKind::ALL.get((second >> 32) as u8 as usize)?;
     let flags = (second >> 40) as u8;
     let payload = if kind == EventKind::Write { last } else { 0 };
-    let of = (kind == EventKind::Reply).then(|| (last as u32).checked_sub(1)).flatten();
+    let request = (kind == EventKind::Reply).then(|| (last as u32).checked_sub(1)).flatten();
     let event = Event {
         at: Nanos(time),
         kind,
@@ -192,7 +192,7 @@ fn parse_event(offset: u64, [time, second, sector, last]: [u64; 4]) -> Option<(E
         untimed: flags & UNTIMED != 0,
         sector,
         sectors: second as u32,
-        of,
+        request,
         offset: offset + EVENT,
     };
     Some((event, payload))

@@ -124,10 +124,10 @@ fn a_reply_leads_to_its_request_and_its_bytes() {
     writer.add_reply(Nanos(20), &flush, false, flush_number);
     writer.add_reply(Nanos(21), &write, false, write_number);
     let mut log = DataLog::open(memory).unwrap();
-    assert_eq!((log.requests(), log.events().len(), log.lost()), (3, 5, 0));
+    assert_eq!((log.requests(), log.events().len(), log.lost_events()), (3, 5, 0));
     assert_eq!([0, 1, 2, 3].map(|number| log.request(number)), [Some(1), Some(2), Some(0), None]);
     assert_eq!([9, 10, 12, 99].map(|time| log.events_until(Nanos(time))), [0, 1, 3, 5]);
-    assert!(log.events()[0].fua && log.events()[3].of == Some(2));
+    assert!(log.events()[0].fua && log.events()[3].request == Some(2));
     let mut content = vec![0; 9216];
     log.bytes_of(0, &mut |at, part| content[at as usize..][..part.len()].copy_from_slice(part));
     assert!(content[512..8704] == bytes && content[..512] == [0; 512]);
@@ -144,7 +144,7 @@ fn a_block_of_one_byte_takes_no_space() {
         writer.end_write(Nanos(1), &request(Action::Write, 0, 16), false);
     }
     assert_eq!(
-        DataLog::open(memory).unwrap().lost(),
+        DataLog::open(memory).unwrap().lost_events(),
         20,
         "the bytes of a write are written before its event"
     );
@@ -155,7 +155,7 @@ fn a_block_of_one_byte_takes_no_space() {
         writer.add_bytes(&[0; 8192]);
         writer.end_write(Nanos(1), &request(Action::Write, 0, 16), false);
     }
-    assert_eq!(DataLog::open(memory).unwrap().lost(), 0);
+    assert_eq!(DataLog::open(memory).unwrap().lost_events(), 0);
 }
 
 #[test]
@@ -170,7 +170,7 @@ fn lost_events_are_counted_and_nothing_is_added_after_them() {
     }
     writer.add_request(Nanos(2), EventKind::Flush, &request(Action::Flush, 0, 0), false);
     let log = DataLog::open(memory).unwrap();
-    assert_eq!((log.events().len(), log.lost()), (1, 3));
+    assert_eq!((log.events().len(), log.lost_events()), (1, 3));
 }
 
 #[test]

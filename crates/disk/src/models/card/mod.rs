@@ -37,7 +37,7 @@ pub struct FlashCard {
     waiting: VecDeque<Request>,
     /// The command that the card executes, and its end.
     current: Option<(Request, Nanos)>,
-    done: VecDeque<(Nanos, u64)>,
+    completions: VecDeque<(Nanos, u64)>,
     persisted: VecDeque<(u64, u64)>,
     counters: Device,
 }
@@ -52,7 +52,7 @@ impl FlashCard {
             clock: Nanos(0),
             waiting: VecDeque::with_capacity(QUEUE_CAPACITY),
             current: None,
-            done: VecDeque::with_capacity(QUEUE_CAPACITY),
+            completions: VecDeque::with_capacity(QUEUE_CAPACITY),
             persisted: VecDeque::with_capacity(QUEUE_CAPACITY),
             counters: Device {
                 busy_ns: Some(Nanos(0)),
@@ -74,7 +74,7 @@ impl FlashCard {
             if request.action == Action::Write {
                 self.persisted.push_back((request.sector, request.sectors.into()));
             }
-            self.done.push_back((until, request.id));
+            self.completions.push_back((until, request.id));
         }
         self.advance_clock(now, self.current.is_some());
     }
@@ -145,13 +145,13 @@ impl Disk for FlashCard {
     }
 
     fn next_due(&self) -> Option<Nanos> {
-        let done = self.done.front().map(|(due, _)| *due);
+        let done = self.completions.front().map(|(due, _)| *due);
         done.or(self.current.map(|(_, until)| until))
     }
 
     fn pop_completed(&mut self, now: Nanos) -> Option<u64> {
         self.advance(now);
-        self.done.pop_front().map(|(_, id)| id)
+        self.completions.pop_front().map(|(_, id)| id)
     }
 
     fn pop_persisted(&mut self) -> Option<(u64, u64)> {

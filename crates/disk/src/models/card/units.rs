@@ -6,7 +6,7 @@
 
 /// An open unit.
 #[derive(Clone, Copy, Debug, Default)]
-struct Open {
+struct OpenUnit {
     unit: u64,
     /// Bytes used in the fresh unit.
     used: u64,
@@ -30,7 +30,7 @@ pub struct Upkeep {
 pub struct Units {
     /// Bytes of a unit.
     size: u64,
-    open: Vec<Open>,
+    open: Vec<OpenUnit>,
     max_open: usize,
     writes: u64,
     /// Bitmap of the units without data, from which nothing needs to be copied.
@@ -58,7 +58,7 @@ impl Units {
             Some(at) => at,
             None => self.open_unit(unit, offset, &mut upkeep),
         };
-        let continues = |open: &Open| open.in_order && open.used == offset;
+        let continues = |open: &OpenUnit| open.in_order && open.used == offset;
         let needed = if continues(&self.open[at]) { bytes } else { programmed };
         if self.open[at].used + needed > self.size {
             // The fresh unit is full: its valid data and those of the old unit are copied to a third one.
@@ -105,7 +105,7 @@ impl Units {
             }
             self.set_empty(open.unit, false);
         }
-        self.open.push(Open { unit, used: 0, in_order: offset == 0, last: self.writes });
+        self.open.push(OpenUnit { unit, used: 0, in_order: offset == 0, last: self.writes });
         self.open.len() - 1
     }
 

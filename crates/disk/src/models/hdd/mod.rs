@@ -71,7 +71,7 @@ pub struct HardDisk {
     arm_queue: Vec<Command>,
     /// Flushes, each with the cache epoch that it waits for.
     flush_queue: VecDeque<(Command, u64)>,
-    done: VecDeque<(Nanos, u64)>,
+    completions: VecDeque<(Nanos, u64)>,
     /// Persisted sectors not yet reported.
     persisted: VecDeque<(u64, u64)>,
     counters: Device,
@@ -151,7 +151,7 @@ impl HardDisk {
             space_queue: VecDeque::with_capacity(capacity),
             arm_queue: Vec::with_capacity(capacity),
             flush_queue: VecDeque::with_capacity(capacity),
-            done: VecDeque::with_capacity(1024),
+            completions: VecDeque::with_capacity(1024),
             persisted: VecDeque::with_capacity(cache::MAX_EXTENTS + 1024),
             counters: Device {
                 seeks: Some(0),
@@ -217,7 +217,7 @@ impl HardDisk {
 
     fn complete(&mut self, command: &Command) {
         self.queue.leave();
-        self.done.push_back((self.clock, command.request.id));
+        self.completions.push_back((self.clock, command.request.id));
     }
 
     // The controller: each command costs its overhead. Its bytes are transferred before it (writes) or after
@@ -314,10 +314,10 @@ impl Disk for HardDisk {
     }
 
     fn next_due(&self) -> Option<Nanos> {
-        if let Some((due, _)) = self.done.front() {
+        if let Some((due, _)) = self.completions.front() {
             return Some(*due);
         }
-        if self.queue.admitted() == 0 {
+        if self.queue.admitted_count() == 0 {
             return None;
         }
         let controller = self.controller.map(|transfer| transfer.until);
@@ -331,7 +331,7 @@ impl Disk for HardDisk {
 
     fn pop_completed(&mut self, now: Nanos) -> Option<u64> {
         self.advance(now);
-        self.done.pop_front().map(|(_, id)| id)
+        self.completions.pop_front().map(|(_, id)| id)
     }
 
     fn pop_persisted(&mut self) -> Option<(u64, u64)> {

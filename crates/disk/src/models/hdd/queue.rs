@@ -74,7 +74,7 @@ impl Queue {
     }
 
     /// Returns the number of admitted requests.
-    pub fn admitted(&self) -> usize {
+    pub fn admitted_count(&self) -> usize {
         self.admitted
     }
 

@@ -50,7 +50,7 @@ impl ReadCache {
     pub fn add(&mut self, start: u64, from: u64, end: u64) {
         let before = self.segments.iter().position(|s| s.end == from && s.start < from);
         self.sequential = before.is_some();
-        let at = before.unwrap_or_else(|| self.oldest());
+        let at = before.unwrap_or_else(|| self.oldest_index());
         if before.is_none() {
             self.segments[at] = Segment { start, end, used: 0 };
         }
@@ -95,7 +95,7 @@ impl ReadCache {
         self.segments.iter().position(|s| s.start <= sector && sector < s.end)
     }
 
-    fn oldest(&self) -> usize {
+    fn oldest_index(&self) -> usize {
         let ages = self.segments.iter().enumerate();
         ages.min_by_key(|(_, segment)| segment.used).map_or(0, |(at, _)| at)
     }

@@ -35,7 +35,7 @@ impl Parameters for Instant {
 
 /// A disk that takes no time.
 pub struct InstantDisk {
-    done: VecDeque<(Nanos, u64)>,
+    completions: VecDeque<(Nanos, u64)>,
     /// Written sectors not yet reported as persisted.
     persisted: VecDeque<(u64, u64)>,
     now: Nanos,
@@ -47,9 +47,9 @@ impl InstantDisk {
     pub(super) fn new() -> InstantDisk {
         let counters =
             Device { busy_ns: Some(Nanos(0)), peak_in_flight: Some(0), ..Device::default() };
-        let (done, persisted) =
+        let (completions, persisted) =
             (VecDeque::with_capacity(CAPACITY), VecDeque::with_capacity(CAPACITY));
-        InstantDisk { done, persisted, now: Nanos(0), counters }
+        InstantDisk { completions, persisted, now: Nanos(0), counters }
     }
 }
 
@@ -57,21 +57,21 @@ impl Disk for InstantDisk {
     fn submit(&mut self, now: Nanos, request: Request) {
         self.now = self.now.max(now);
         count(&mut self.counters, &request);
-        self.done.push_back((self.now, request.id));
+        self.completions.push_back((self.now, request.id));
         if request.action == Action::Write {
             self.persisted.push_back((request.sector, request.sectors.into()));
         }
         self.counters.peak_in_flight =
-            self.counters.peak_in_flight.max(Some(self.done.len() as u64));
+            self.counters.peak_in_flight.max(Some(self.completions.len() as u64));
     }
 
     fn next_due(&self) -> Option<Nanos> {
-        self.done.front().map(|done| done.0)
+        self.completions.front().map(|(due, _)| *due)
     }
 
     fn pop_completed(&mut self, now: Nanos) -> Option<u64> {
         self.now = self.now.max(now);
-        self.done.pop_front().map(|done| done.1)
+        self.completions.pop_front().map(|(_, id)| id)
     }
 
     fn pop_persisted(&mut self) -> Option<(u64, u64)> {

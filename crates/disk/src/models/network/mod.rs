@@ -41,7 +41,7 @@ pub struct NetworkVolume {
     waiting: VecDeque<Request>,
     /// Admitted requests in order of completion.
     in_flight: VecDeque<(u64, Request)>,
-    done: VecDeque<(u64, u64)>,
+    completions: VecDeque<(u64, u64)>,
     persisted: VecDeque<(u64, u64)>,
     counters: Device,
 }
@@ -60,7 +60,7 @@ impl NetworkVolume {
             clock: 0,
             waiting: VecDeque::with_capacity(WAITING_CAPACITY),
             in_flight: VecDeque::with_capacity(depth),
-            done: VecDeque::with_capacity(WAITING_CAPACITY),
+            completions: VecDeque::with_capacity(WAITING_CAPACITY),
             persisted: VecDeque::with_capacity(WAITING_CAPACITY),
             counters: Device {
                 busy_ns: Some(Nanos(0)),
@@ -82,7 +82,7 @@ impl NetworkVolume {
             if request.action == Action::Write {
                 self.persisted.push_back((request.sector, request.sectors.into()));
             }
-            self.done.push_back((due, request.id));
+            self.completions.push_back((due, request.id));
             self.admit();
         }
         self.advance_clock(now);
@@ -99,14 +99,14 @@ impl NetworkVolume {
     fn admit(&mut self) {
         while self.in_flight.len() < self.depth {
             let Some(request) = self.waiting.pop_front() else { return };
-            let due = self.due(&request);
+            let due = self.completion_time(&request);
             let index = self.in_flight.partition_point(|(other, _)| *other <= due);
             self.in_flight.insert(index, (due, request));
         }
     }
 
     /// Returns the completion time of a request that is admitted now.
-    fn due(&mut self, request: &Request) -> u64 {
+    fn completion_time(&mut self, request: &Request) -> u64 {
         let latency = match request.action {
             Action::Read => &self.model.read,
             Action::Write => &self.model.write,
@@ -149,12 +149,12 @@ impl Disk for NetworkVolume {
 
     fn next_due(&self) -> Option<Nanos> {
         let due = self.in_flight.front().map(|(due, _)| *due);
-        self.done.front().map(|(due, _)| *due).or(due).map(Nanos)
+        self.completions.front().map(|(due, _)| *due).or(due).map(Nanos)
     }
 
     fn pop_completed(&mut self, now: Nanos) -> Option<u64> {
         self.advance(now.0);
-        self.done.pop_front().map(|(_, id)| id)
+        self.completions.pop_front().map(|(_, id)| id)
     }
 
     fn pop_persisted(&mut self) -> Option<(u64, u64)> {

@@ -34,8 +34,8 @@ pub struct Network {
     pub credit_percent: u64,
     /// Maximum size of an I/O unit: a larger request counts as several.
     pub io_size: Bytes,
-    /// Minimum size of a request that can be merged with the previous one. They count together if it continues
-    /// that one and is admitted before that one completes.
+    /// Minimum size of a request that can be merged with the previous one. The two count together if the second
+    /// continues the first and is admitted before the first completes.
     pub merge_least: Bytes,
     /// Bandwidth between host and storage, in kB/s.
     pub link_rate_kb: u64,

@@ -85,7 +85,7 @@ impl Map {
     }
 
     /// Returns the number of sectors in the media cache.
-    pub fn live(&self) -> u64 {
+    pub fn live_sectors(&self) -> u64 {
         self.live
     }
 
@@ -166,7 +166,7 @@ impl Map {
     }
 
     /// Calls `visit` with each part of the range from `first` to before `end` that is in the media cache.
-    pub fn each(&self, first: u64, end: u64, mut visit: impl FnMut(Entry)) {
+    pub fn visit_range(&self, first: u64, end: u64, mut visit: impl FnMut(Entry)) {
         let mut chunk = first / CHUNK;
         while self.used > 0 && chunk * CHUNK < end {
             let mut index = self.heads[self.bucket(chunk)];
@@ -222,7 +222,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_is_a_map_of_sectors() {
+    fn the_map_agrees_with_a_map_of_single_sectors() {
         let mut map = Map::new(4096, 64 * CHUNK, 4 * CHUNK);
         let mut model: BTreeMap<u64, u64> = BTreeMap::new();
         let (mut draws, mut at) = (SplitMix64::new(3), 0);
@@ -242,10 +242,10 @@ mod tests {
                 });
                 at += end - first;
             }
-            assert_eq!(map.live(), model.len() as u64);
+            assert_eq!(map.live_sectors(), model.len() as u64);
         }
         let mut found: BTreeMap<u64, u64> = BTreeMap::new();
-        map.each(0, 64 * CHUNK, |entry| {
+        map.visit_range(0, 64 * CHUNK, |entry| {
             for at in 0..entry.sectors {
                 assert_eq!(found.insert(entry.first + at, entry.at + at), None);
             }

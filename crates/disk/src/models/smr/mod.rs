@@ -70,10 +70,10 @@ pub struct ShingledDisk {
     /// Pieces in the media cache that are read for cleaning.
     pieces: Vec<Entry>,
     /// True while one of the drive's own requests is in progress.
-    own: bool,
+    is_own_request: bool,
     /// Time of the host's last request or completion.
     idle_since: Nanos,
-    done: VecDeque<(Nanos, u64)>,
+    completions: VecDeque<(Nanos, u64)>,
     persisted: VecDeque<(u64, u64)>,
     counters: Device,
 }
@@ -136,9 +136,9 @@ impl ShingledDisk {
             space_queue: VecDeque::with_capacity(depth),
             cleaning: None,
             pieces: Vec::with_capacity(MAX_PIECES),
-            own: false,
+            is_own_request: false,
             idle_since: Nanos(0),
-            done: VecDeque::with_capacity(WAITING_CAPACITY),
+            completions: VecDeque::with_capacity(WAITING_CAPACITY),
             persisted: VecDeque::with_capacity(PERSISTED_CAPACITY),
             counters: Device { peak_in_flight: Some(0), ..Device::default() },
         };
@@ -182,7 +182,7 @@ impl ShingledDisk {
     fn own_work_due(&self) -> Option<Nanos> {
         let has_work = self.cleaning.is_some() || self.map.oldest_band().is_some();
         let at = self.idle_since + self.idle;
-        (has_work && !self.own && self.admitted == 0).then(|| at.max(self.clock))
+        (has_work && !self.is_own_request && self.admitted == 0).then(|| at.max(self.clock))
     }
 
     /// Submits requests to the underlying hard disk.
@@ -190,8 +190,8 @@ impl ShingledDisk {
         loop {
             self.dispatch_host();
             let is_due = self.own_work_due().is_some_and(|at| at <= self.clock);
-            let must = is_due || !self.space_queue.is_empty();
-            if self.own || !must || !self.clean() {
+            let must_clean = is_due || !self.space_queue.is_empty();
+            if self.is_own_request || !must_clean || !self.clean() {
                 return;
             }
         }
@@ -218,14 +218,14 @@ impl ShingledDisk {
                 }
                 Action::Write => self.space_queue.push_back(at),
                 Action::Flush | Action::Trim => {
-                    self.pass(at, request.action, request.sector, &request);
+                    self.submit_part(at, request.action, request.sector, &request);
                 }
             }
         }
     }
 
     /// Submits a part of a request to the underlying hard disk.
-    fn pass(&mut self, at: usize, action: Action, sector: u64, request: &Request) {
+    fn submit_part(&mut self, at: usize, action: Action, sector: u64, request: &Request) {
         if let Some((_, parts)) = &mut self.slots[at] {
             *parts += 1;
         }
@@ -242,7 +242,7 @@ impl ShingledDisk {
         let (first, end) = (request.sector, request.sector + u64::from(request.sectors));
         let mut parts = [Entry::default(); MAX_PARTS];
         let (mut found, mut cached) = (0, 0);
-        self.map.each(first, end, |part| {
+        self.map.visit_range(first, end, |part| {
             cached += part.sectors;
             if found < MAX_PARTS {
                 parts[found] = part;
@@ -251,10 +251,10 @@ impl ShingledDisk {
         });
         for part in &parts[..found] {
             let cached = Request { sectors: part.sectors as u32, ..*request };
-            self.pass(at, Action::Read, part.at % self.cache, &cached);
+            self.submit_part(at, Action::Read, part.at % self.cache, &cached);
         }
         if cached < end - first || found == 0 {
-            self.pass(at, Action::Read, self.home() + first, request);
+            self.submit_part(at, Action::Read, self.home() + first, request);
         }
     }
 
@@ -262,7 +262,7 @@ impl ShingledDisk {
     fn has_room(&self, request: &Request) -> bool {
         let sectors = u64::from(request.sectors);
         let chunks = sectors / CHUNK + 2;
-        self.map.room() as u64 > 2 * chunks && self.map.live() + sectors <= self.cache
+        self.map.room() as u64 > 2 * chunks && self.map.live_sectors() + sectors <= self.cache
     }
 
     /// Writes to a band directly if the write begins or continues a stream, and to the media cache otherwise. A write
@@ -281,15 +281,16 @@ impl ShingledDisk {
     }
 
     fn write_directly(&mut self, at: usize, request: &Request, first: u64, end: u64) -> bool {
-        let cleaned = self.cleaning.map(|cleaning| cleaning.band);
-        let (direct, broken) = self.streams.write(first, end, request.sectors.into(), cleaned);
+        let cleaning_band = self.cleaning.map(|cleaning| cleaning.band);
+        let (direct, broken) =
+            self.streams.write(first, end, request.sectors.into(), cleaning_band);
         if let Some(band) = broken {
             self.map.push_band(band);
         }
         if direct {
             self.map.remove(first, end);
             let part = Request { sectors: (end - first) as u32, ..*request };
-            self.pass(at, Action::Write, self.home() + first, &part);
+            self.submit_part(at, Action::Write, self.home() + first, &part);
         }
         direct
     }
@@ -303,13 +304,13 @@ impl ShingledDisk {
         self.map.insert(first, end, self.log);
         self.pending.push_back(Pending { at: self.log, first, sectors, unpersisted: sectors });
         let part = Request { sectors: sectors as u32, ..*request };
-        self.pass(at, Action::Write, self.log % self.cache, &part);
+        self.submit_part(at, Action::Write, self.log % self.cache, &part);
         self.log += sectors;
     }
 
     fn finish(&mut self, id: u64) {
         if id & OWN != 0 {
-            self.own = false;
+            self.is_own_request = false;
             return;
         }
         let Some((request, parts)) = &mut self.slots[id as usize] else { return };
@@ -319,7 +320,7 @@ impl ShingledDisk {
             self.slots[id as usize] = None;
             self.admitted -= 1;
             self.idle_since = self.clock;
-            self.done.push_back((self.clock, host_id));
+            self.completions.push_back((self.clock, host_id));
         }
     }
 
@@ -370,7 +371,7 @@ impl ShingledDisk {
             }
         };
         self.cleaning = Some(cleaning);
-        self.own = true;
+        self.is_own_request = true;
         let own = Request { id: OWN, action, sector, sectors: sectors as u32, fua: true };
         self.inner.submit(self.clock, own);
         false
@@ -382,7 +383,7 @@ impl ShingledDisk {
         self.streams.forget(band);
         self.pieces.clear();
         let (map, pieces) = (&self.map, &mut self.pieces);
-        map.each(band * self.band, (band + 1) * self.band, |entry| {
+        map.visit_range(band * self.band, (band + 1) * self.band, |entry| {
             if pieces.len() < MAX_PIECES {
                 pieces.push(entry);
             }
@@ -398,7 +399,7 @@ impl ShingledDisk {
         for chunk in (first..first + self.band).step_by(CHUNK as usize) {
             self.pieces.clear();
             let pieces = &mut self.pieces;
-            self.map.each(chunk, chunk + CHUNK, |entry| {
+            self.map.visit_range(chunk, chunk + CHUNK, |entry| {
                 if entry.at < cleaning.mark && pieces.len() < MAX_PIECES {
                     pieces.push(entry);
                 }
@@ -456,7 +457,7 @@ impl Disk for ShingledDisk {
     }
 
     fn next_due(&self) -> Option<Nanos> {
-        if let Some((due, _)) = self.done.front() {
+        if let Some((due, _)) = self.completions.front() {
             return Some(*due);
         }
         if self.admitted == 0 { None } else { self.inner.next_due() }
@@ -464,7 +465,7 @@ impl Disk for ShingledDisk {
 
     fn pop_completed(&mut self, now: Nanos) -> Option<u64> {
         self.advance(now);
-        self.done.pop_front().map(|(_, id)| id)
+        self.completions.pop_front().map(|(_, id)| id)
     }
 
     fn pop_persisted(&mut self) -> Option<(u64, u64)> {

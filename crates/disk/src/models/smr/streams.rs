@@ -34,13 +34,13 @@ impl Streams {
 
     /// Handles the part of a write of `size` sectors that lies from `first` to before `end`. Returns true if it goes
     /// directly to its band; and if that ends another stream in the middle of a band, the number of that band.
-    /// No stream is opened in the band `cleaned`.
+    /// No stream is opened in `cleaning_band`, the band that is being cleaned.
     pub fn write(
         &mut self,
         first: u64,
         end: u64,
         size: u64,
-        cleaned: Option<u64>,
+        cleaning_band: Option<u64>,
     ) -> (bool, Option<u64>) {
         self.writes += 1;
         let last = self.writes;
@@ -49,7 +49,7 @@ impl Streams {
             return (true, None);
         }
         let opens = first % self.band == 0 && size >= self.min_sectors;
-        if !opens || cleaned == Some(first / self.band) {
+        if !opens || cleaning_band == Some(first / self.band) {
             return (false, None);
         }
         let mut broken = None;

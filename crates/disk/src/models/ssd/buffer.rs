@@ -121,7 +121,7 @@ impl Buffer {
     }
 
     /// Returns the number of pages not yet passed to a die.
-    pub fn waiting(&self) -> usize {
+    pub fn waiting_pages(&self) -> usize {
         self.waiting.len()
     }
 
@@ -156,7 +156,7 @@ impl Buffer {
     }
 
     /// Returns the number of acknowledged sectors that a power cut would lose.
-    pub fn volatile(&self) -> u64 {
+    pub fn volatile_sectors(&self) -> u64 {
         self.acknowledged
     }
 
@@ -224,19 +224,22 @@ mod tests {
         let mut buffer = Buffer::new(4);
         assert!(buffer.reserve(2));
         buffer.insert(4, 12, true);
-        assert_eq!((buffer.waiting(), buffer.volatile()), (2, 8));
+        assert_eq!((buffer.waiting_pages(), buffer.volatile_sectors()), (2, 8));
         assert!(buffer.hit(4, 12) && buffer.hit(5, 6) && !buffer.hit(4, 13));
         buffer.insert(6, 9, true);
-        assert_eq!((buffer.waiting(), buffer.volatile()), (2, 8));
+        assert_eq!((buffer.waiting_pages(), buffer.volatile_sectors()), (2, 8));
         let (slot, page) = buffer.take().unwrap();
         assert_eq!(page, 0);
         buffer.insert(0, 8, false);
-        assert_eq!((buffer.waiting(), buffer.volatile()), (2, 8));
+        assert_eq!((buffer.waiting_pages(), buffer.volatile_sectors()), (2, 8));
         assert_eq!(buffer.finish(slot), (0, 0xf0));
         assert!(buffer.hit(0, 8), "the newer data of the page are still buffered");
-        assert_eq!(buffer.volatile(), 4);
+        assert_eq!(buffer.volatile_sectors(), 4);
         buffer.drop_pages(0, 2);
-        assert_eq!((buffer.waiting(), buffer.volatile(), buffer.hit(0, 8)), (0, 0, false));
+        assert_eq!(
+            (buffer.waiting_pages(), buffer.volatile_sectors(), buffer.hit(0, 8)),
+            (0, 0, false)
+        );
     }
 
     #[test]

@@ -9,7 +9,7 @@ impl SolidStateDisk {
     /// Returns the time at which waiting pages are old enough to destage.
     pub(super) fn destage_at(&self) -> Option<u64> {
         let due = self.waiting_since + self.times.destage;
-        (self.buffer.waiting() > 0 && due > self.clock).then_some(due)
+        (self.buffer.waiting_pages() > 0 && due > self.clock).then_some(due)
     }
 
     /// Returns true if a program must start even if it is not full.
@@ -31,7 +31,7 @@ impl SolidStateDisk {
                 let time = self.times.program;
                 self.dies.program(self.clock, die, Purpose::Collection, &[], time);
             } else {
-                let waiting = self.buffer.waiting();
+                let waiting = self.buffer.waiting_pages();
                 if waiting == 0 || (waiting < self.program_pages && !self.must_destage()) {
                     return;
                 }
@@ -50,7 +50,7 @@ impl SolidStateDisk {
             count += 1;
         }
         self.waiting_since = self.clock;
-        while self.superblocks_erased < self.ftl.opened() {
+        while self.superblocks_erased < self.ftl.opened_superblocks() {
             self.dies.erase_all();
             self.superblocks_erased += 1;
         }
@@ -70,7 +70,7 @@ impl SolidStateDisk {
     }
 
     pub(super) fn finish_program(&mut self, die: usize) {
-        let (purpose, slots) = self.dies.programmed(die);
+        let (purpose, slots) = self.dies.finished_program(die);
         if let Purpose::Record { command: at } = purpose {
             let time_after_record =
                 self.commands[at].map_or(0, |command| self.times.after_record(&command));

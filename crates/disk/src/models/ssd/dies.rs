@@ -135,12 +135,12 @@ impl Dies {
     }
 
     /// Returns the time at which the next die finishes its work.
-    pub fn next(&self) -> Option<u64> {
+    pub fn next_end(&self) -> Option<u64> {
         self.ends.time()
     }
 
     /// Starts work of a die that ends at `until`.
-    fn work(&mut self, at: usize, state: DieState, until: u64) {
+    fn start_work(&mut self, at: usize, state: DieState, until: u64) {
         (self.dies[at].state, self.dies[at].until) = (state, until);
         self.ends.set(at, Some(until));
     }
@@ -165,7 +165,7 @@ impl Dies {
             {
                 die.suspended = Some(die.until - (now + self.suspend_time));
                 die.suspensions += 1;
-                self.work(at, DieState::Suspending, now + self.suspend_time);
+                self.start_work(at, DieState::Suspending, now + self.suspend_time);
             }
             _ => {}
         }
@@ -207,7 +207,7 @@ impl Dies {
         // A program overwrites the die's register.
         die.register = u64::MAX;
         self.busy += 1;
-        self.work(at, DieState::Programming, until);
+        self.start_work(at, DieState::Programming, until);
         until
     }
 
@@ -217,7 +217,7 @@ impl Dies {
     }
 
     /// Returns the purpose and slots of the program that a die has just finished.
-    pub fn programmed(&self, at: usize) -> (Purpose, &[Slot]) {
+    pub fn finished_program(&self, at: usize) -> (Purpose, &[Slot]) {
         (self.dies[at].purpose, &self.dies[at].slots[..self.dies[at].count])
     }
 
@@ -235,7 +235,7 @@ impl Dies {
         if self.ends.time()? > now {
             return None;
         }
-        let at = self.ends.place()?;
+        let at = self.ends.position()?;
         let finished = self.advance_die(now, at);
         if self.dies[at].state == DieState::Nothing {
             self.ends.set(at, None);
@@ -281,18 +281,18 @@ impl Dies {
                 self.deliver(now, at);
             } else {
                 die.register = read.page;
-                self.work(at, DieState::Sensing, now + self.sense);
+                self.start_work(at, DieState::Sensing, now + self.sense);
             }
         } else if let Some(remaining) = die.suspended.take() {
             self.busy += 1;
-            self.work(at, DieState::Programming, now + remaining);
+            self.start_work(at, DieState::Programming, now + remaining);
         }
     }
 
     fn deliver(&mut self, now: u64, at: usize) {
         let bytes = self.dies[at].reads.front().map_or(0, |read| read.bytes);
         let until = self.transfer(now, at, bytes);
-        self.work(at, DieState::Delivering, until);
+        self.start_work(at, DieState::Delivering, until);
     }
 
     /// Transfers bytes over the die's channel as soon as it is free; returns the time at which the transfer ends.

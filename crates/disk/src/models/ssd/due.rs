@@ -7,12 +7,12 @@ use crate::disk::Action;
 impl SolidStateDisk {
     /// Returns the time of the next call that the drive needs.
     pub(super) fn due(&self) -> Option<u64> {
-        if let Some((due, _)) = self.done.front() {
+        if let Some((due, _)) = self.completions.front() {
             return Some(*due);
         }
         let known = self.completing.front().map(|(due, _)| *due);
-        let die = self.dies.next().unwrap_or(self.clock);
-        let events = [self.link.next(), self.dies.next(), self.destage_at()];
+        let die = self.dies.next_end().unwrap_or(self.clock);
+        let events = [self.link.next_end(), self.dies.next_end(), self.destage_at()];
         let event = events.into_iter().flatten().min().unwrap_or(self.clock);
         // Commands without a known completion time wait for at least one of these events and the drive's latency.
         // The time of a TRIM is known once its last transfer begins.

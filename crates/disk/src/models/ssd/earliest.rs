@@ -40,7 +40,7 @@ impl Earliest {
     }
 
     /// Returns the first position with the earliest time.
-    pub fn place(&self) -> Option<usize> {
+    pub fn position(&self) -> Option<usize> {
         let time = self.time()?;
         let mut index = 1;
         while index < self.leaves {
@@ -57,7 +57,7 @@ mod tests {
     use fsdyno_record::seed::SplitMix64;
 
     #[test]
-    fn it_finds_the_first_position_of_the_earliest_time_like_a_linear_search() {
+    fn the_tree_finds_the_first_position_of_the_earliest_time_like_a_linear_search() {
         for count in [1, 2, 5, 16, 100] {
             let (mut tree, mut list) = (Earliest::new(count), vec![None; count]);
             let mut draws = SplitMix64::new(count as u64);
@@ -68,8 +68,8 @@ mod tests {
                 list[at] = time;
                 let earliest = list.iter().flatten().min().copied();
                 assert_eq!(tree.time(), earliest);
-                let place = list.iter().position(|time| time.is_some() && *time == earliest);
-                assert_eq!(tree.place(), place);
+                let position = list.iter().position(|time| time.is_some() && *time == earliest);
+                assert_eq!(tree.position(), position);
             }
         }
     }

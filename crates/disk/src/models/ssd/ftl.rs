@@ -18,7 +18,7 @@ use std::collections::VecDeque;
 
 use fsdyno_record::seed::SplitMix64;
 
-use super::map::{CHUNK, EMPTY, FIRST_WRITING, MOVED, Map, PREFILLED, SOMEWHERE, State};
+use super::map::{CHUNK, EMPTY, FIRST_GENERATION, MOVED, Map, PREFILLED, State, UNTRACKED};
 
 /// Number of erased superblocks in reserve; collection starts when there are fewer.
 pub const RESERVE: usize = 2;
@@ -84,7 +84,7 @@ impl Ftl {
     /// `filled` percent full, in the state after random overwriting. An empty drive is completely erased.
     pub fn new(pages: u64, superblocks: usize, size: u32, filled: u64, draws: SplitMix64) -> Ftl {
         let map = Map::new(pages, filled);
-        let prefilled = map.prefilled();
+        let prefilled = map.prefilled_pages();
         let mut ftl = Ftl {
             size,
             superblocks: vec![Superblock::default(); superblocks],
@@ -93,7 +93,7 @@ impl Ftl {
             used: 0,
             map,
             holder: vec![NONE; usize::from(State::MAX) + 1],
-            last_generation: FIRST_WRITING - 1,
+            last_generation: FIRST_GENERATION - 1,
             moved: 0,
             prefilled,
             draws,
@@ -169,7 +169,7 @@ impl Ftl {
     }
 
     /// Returns the number of superblocks opened.
-    pub fn opened(&self) -> u64 {
+    pub fn opened_superblocks(&self) -> u64 {
         self.opened
     }
 
@@ -197,7 +197,7 @@ impl Ftl {
                 // All numbers have been used: pages of ended generations become moved pages.
                 let holder = &self.holder;
                 self.map.forget(|generation| holder[usize::from(generation)] == NONE);
-                self.last_generation = FIRST_WRITING - 1;
+                self.last_generation = FIRST_GENERATION - 1;
             }
             self.last_generation += 1;
             if self.holder[usize::from(self.last_generation)] == NONE {
@@ -214,7 +214,7 @@ impl Ftl {
         if victim.valid() == self.size {
             return false;
         }
-        if victim.generation >= FIRST_WRITING {
+        if victim.generation >= FIRST_GENERATION {
             self.holder[usize::from(victim.generation)] = NONE;
         }
         self.superblocks[at] = Superblock::default();
@@ -239,7 +239,7 @@ impl Ftl {
     }
 
     fn drop_pages(&mut self, state: State, pages: u64) {
-        if state >= FIRST_WRITING {
+        if state >= FIRST_GENERATION {
             let holder = self.holder[usize::from(state)];
             if let Some(superblock) = self.superblocks.get_mut(usize::from(holder)) {
                 superblock.young = superblock.young.saturating_sub(pages as u32);
@@ -249,7 +249,7 @@ impl Ftl {
         let kind = match state {
             EMPTY => return,
             PREFILLED => PREFILLED,
-            SOMEWHERE if self.draws.below(self.moved + self.prefilled) < self.prefilled => {
+            UNTRACKED if self.draws.below(self.moved + self.prefilled) < self.prefilled => {
                 PREFILLED
             }
             // This includes pages of ended generations.
@@ -319,9 +319,9 @@ fn ages(pages: u64, superblocks: usize, size: u32) -> impl Iterator<Item = u32> 
     let mut remaining = pages.saturating_sub(sum(low));
     let each = remaining.div_ceil(superblocks.max(1) as u64);
     falling(low).map(move |valid| {
-        let more = u64::from(size - valid).min(each).min(remaining);
-        remaining -= more;
-        valid + more as u32
+        let extra = u64::from(size - valid).min(each).min(remaining);
+        remaining -= extra;
+        valid + extra as u32
     })
 }
 

@@ -64,13 +64,13 @@ impl Link {
     }
 
     /// Takes a command whose transfer has ended by `now`.
-    pub fn finished(&mut self, now: u64) -> Option<usize> {
+    pub fn take_finished(&mut self, now: u64) -> Option<usize> {
         let mut paths = self.paths.iter_mut();
         paths.find_map(|path| path.current.take_if(|(_, until)| *until <= now)).map(|(at, _)| at)
     }
 
     /// Returns the time at which the next transfer ends.
-    pub fn next(&self) -> Option<u64> {
+    pub fn next_end(&self) -> Option<u64> {
         self.paths.iter().filter_map(|path| path.current).map(|(_, until)| until).min()
     }
 

@@ -24,9 +24,9 @@ pub const PREFILLED: State = 1;
 /// A page with data of the trial that collection moved.
 pub const MOVED: State = 2;
 /// A page with data that the map does not track.
-pub const SOMEWHERE: State = 3;
+pub const UNTRACKED: State = 3;
 /// The first generation.
-pub const FIRST_WRITING: State = 4;
+pub const FIRST_GENERATION: State = 4;
 
 /// First value of a chunk entry that is a count of pages. Below it, EMPTY and PREFILLED apply to a whole
 /// chunk; the values from `FIRST_PLACE` on are indices into the arena.
@@ -57,7 +57,7 @@ impl Map {
     }
 
     /// Returns the number of pages that hold data from before the trial; valid before the first write.
-    pub fn prefilled(&self) -> u64 {
+    pub fn prefilled_pages(&self) -> u64 {
         self.chunks.iter().filter(|chunk| **chunk == PREFILLED).count() as u64 * CHUNK
     }
 
@@ -87,7 +87,7 @@ impl Map {
             (false, EMPTY) | (true, _) => {}
             (false, _) => *entry += 1,
         }
-        (if hit { SOMEWHERE } else { EMPTY }, false)
+        (if hit { UNTRACKED } else { EMPTY }, false)
     }
 
     /// Empties a whole chunk, and reports the number of pages in each state.
@@ -96,7 +96,7 @@ impl Map {
         match *entry {
             EMPTY => {}
             PREFILLED => report(PREFILLED, CHUNK),
-            counted if counted >= COUNTED => report(SOMEWHERE, u64::from(counted - COUNTED)),
+            counted if counted >= COUNTED => report(UNTRACKED, u64::from(counted - COUNTED)),
             place => {
                 let place = place - FIRST_PLACE;
                 // Adjacent pages were mostly written together: one call for each run of pages in the same state.
@@ -113,7 +113,7 @@ impl Map {
     /// Marks every page whose generation `is_over` as moved.
     pub fn forget(&mut self, is_over: impl Fn(State) -> bool) {
         for state in self.arena.iter_mut().flatten() {
-            if *state >= FIRST_WRITING && is_over(*state) {
+            if *state >= FIRST_GENERATION && is_over(*state) {
                 *state = MOVED;
             }
         }
@@ -127,7 +127,7 @@ mod tests {
     #[test]
     fn a_state_is_found_until_its_chunk_is_cleared() {
         let (mut map, mut draws) = (Map::new(4 * CHUNK, 50), SplitMix64::new(1));
-        assert_eq!(map.prefilled(), 2 * CHUNK);
+        assert_eq!(map.prefilled_pages(), 2 * CHUNK);
         assert_eq!(map.replace(CHUNK + 3, 9, &mut draws), (PREFILLED, true));
         assert_eq!(map.replace(CHUNK + 3, 10, &mut draws), (9, true));
         assert_eq!(map.replace(3, 7, &mut draws), (EMPTY, true));

@@ -86,7 +86,7 @@ pub struct SolidStateDisk {
     record_queue: VecDeque<usize>,
     /// Commands with a known completion time: the time and the command, in order of time.
     completing: VecDeque<(u64, usize)>,
-    done: VecDeque<(u64, u64)>,
+    completions: VecDeque<(u64, u64)>,
     /// Pages that garbage collection still has to program.
     gc_debt_pages: u64,
     moved_pages_charged: u64,
@@ -121,7 +121,7 @@ impl SolidStateDisk {
         let largest = u64::from(spec.queue.max_sectors_kb) * 1024 / ssd.flash_page.0 + 2;
         let reads = depth * (largest / u64::from(ssd.dies) + 1) as usize;
         SolidStateDisk {
-            superblocks_erased: ftl.opened(),
+            superblocks_erased: ftl.opened_superblocks(),
             ftl,
             buffer: Buffer::new(slots),
             dies: Dies::new(ssd, reads),
@@ -143,7 +143,7 @@ impl SolidStateDisk {
             space_queue: VecDeque::with_capacity(depth),
             record_queue: VecDeque::with_capacity(depth),
             completing: VecDeque::with_capacity(depth),
-            done: VecDeque::with_capacity(QUEUE_CAPACITY),
+            completions: VecDeque::with_capacity(QUEUE_CAPACITY),
             gc_debt_pages: 0,
             moved_pages_charged: 0,
             waiting_since: 0,
@@ -165,12 +165,12 @@ impl SolidStateDisk {
         loop {
             self.dispatch();
             let known = self.completing.front().map(|(due, _)| *due);
-            let events = [self.link.next(), known, self.dies.next(), self.destage_at()];
+            let events = [self.link.next_end(), known, self.dies.next_end(), self.destage_at()];
             let next = events.into_iter().flatten().min();
             let Some(next) = next.filter(|next| *next <= now) else { break };
             self.advance_clock(next);
             self.last_event = next;
-            while let Some(at) = self.link.finished(next) {
+            while let Some(at) = self.link.take_finished(next) {
                 self.finish_on_link(at);
             }
             while let Some((due, at)) =
@@ -179,7 +179,7 @@ impl SolidStateDisk {
                 self.completing.pop_front();
                 self.complete(due, at);
             }
-            while self.dies.next().is_some_and(|due| due <= next) {
+            while self.dies.next_end().is_some_and(|due| due <= next) {
                 match self.dies.advance(next) {
                     Some(Finished::Read(at)) => self.finish_page_read(at),
                     Some(Finished::Program(die)) => self.finish_program(die),
@@ -294,7 +294,7 @@ impl SolidStateDisk {
                 self.queue_for_link(at, Stage::Incoming);
             }
             Action::Write => {
-                if self.buffer.waiting() == 0 {
+                if self.buffer.waiting_pages() == 0 {
                     self.waiting_since = self.clock;
                 }
                 let completes = self.completes_from_buffer(&command);
@@ -363,7 +363,7 @@ impl SolidStateDisk {
             while self.used > 0 && self.commands[self.used - 1].is_none() {
                 self.used -= 1;
             }
-            self.done.push_back((due, command.request.id));
+            self.completions.push_back((due, command.request.id));
         }
     }
 }
@@ -384,7 +384,7 @@ impl Disk for SolidStateDisk {
 
     fn pop_completed(&mut self, now: Nanos) -> Option<u64> {
         self.advance(now.0);
-        self.done.pop_front().map(|(_, id)| id)
+        self.completions.pop_front().map(|(_, id)| id)
     }
 
     fn pop_persisted(&mut self) -> Option<(u64, u64)> {
@@ -397,7 +397,7 @@ impl Disk for SolidStateDisk {
 
     fn volatile_bytes(&mut self, now: Nanos) -> Bytes {
         self.advance(now.0);
-        Bytes(self.buffer.volatile() * SECTOR)
+        Bytes(self.buffer.volatile_sectors() * SECTOR)
     }
 
     fn note_untimed(&mut self, request: Request) {
@@ -408,7 +408,7 @@ impl Disk for SolidStateDisk {
                 (first / PAGE..end.div_ceil(PAGE)).for_each(|page| self.ftl.write(page));
                 // Moves and erasures outside the trial's time are not charged.
                 self.moved_pages_charged += self.ftl.moved_pages() - moved;
-                self.superblocks_erased = self.ftl.opened();
+                self.superblocks_erased = self.ftl.opened_superblocks();
             }
             Action::Trim => self.ftl.trim(first.div_ceil(PAGE), end / PAGE),
             Action::Read | Action::Flush => {}

@@ -10,7 +10,7 @@ use fsdyno_campaign::spec::SEEDS;
 use fsdyno_crash::{AtomicUnit, DiskFault};
 use fsdyno_report::Format;
 
-use crate::cli::{CrashAxes, NamedFormat, folder, format, named};
+use crate::cli::{CrashAxes, NamedFormat, folder, format, name_parser};
 
 /// The formats of power cuts.
 const FORMATS: &[NamedFormat] = &[
@@ -63,7 +63,7 @@ pub struct Crash {
     pub sets: Vec<String>,
     /// The disk's behaviour on a flush of its cache. File systems are designed for the first behaviour; the others show
     /// which disk faults they do not survive
-    #[arg(long, default_value = "honest", value_parser = named(DiskFault::ALL))]
+    #[arg(long, default_value = "honest", value_parser = name_parser(DiskFault::ALL))]
     pub misbehave: DiskFault,
     /// The atomic write unit in bytes: a write can be torn between two units; 512 is harsher than a disk with larger
     /// physical sectors [default: the disk's physical sector]

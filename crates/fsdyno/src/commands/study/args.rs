@@ -10,7 +10,7 @@ use fsdyno_report::{Format, SpecialFormat};
 use fsdyno_study::StudyRequest;
 use fsdyno_study::file::{Scale, Variant};
 
-use crate::cli::{NamedFormat, folder, format, named};
+use crate::cli::{NamedFormat, folder, format, name_parser};
 
 /// The values of `--as`.
 const AS: &[(&str, &str, Variant)] = &[
@@ -75,7 +75,7 @@ pub struct Study {
     #[arg(value_name = "NAME|FILE|FOLDER")]
     pub study: String,
     /// Run only under these conditions [default: all that the study defines]
-    #[arg(long = "as", value_name = "then|today", value_parser = named(AS))]
+    #[arg(long = "as", value_name = "then|today", value_parser = name_parser(AS))]
     pub variant: Option<Variant>,
     /// Run only this study run; may be repeated
     #[arg(long, value_name = "RUN")]
@@ -105,7 +105,7 @@ pub struct Study {
     /// The first seed; repeats use the following ones [default: as in the file, else 1]
     #[arg(long, value_name = "N", value_parser = whole_number::<u64>(SEEDS))]
     pub seed: Option<u64>,
-    /// The number of trials of a study run that run at the same time
+    /// The number of trials of one study run to execute at the same time
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = whole_number::<u16>(JOBS))]
     pub jobs: u16,
     /// Repeat the N shortest trials of a stored study, and report for each whether it is bit-identical, has the same

@@ -38,13 +38,13 @@ pub fn run(study: &Study) -> Result<Exit, Failure> {
     }
     runs.check_permission()?;
     let (stop, command) = (stop::flag()?, session::command());
-    let (summary, failed) = runs.measure(&session::of(&stop, &command))?;
+    let (summary, failed) = runs.measure(&session::create(&stop, &command))?;
     // The stored trials are shown even after a failure; the failure's error is returned first.
-    let shown = show(&runs, study.format);
+    let show_result = show(&runs, study.format);
     if let Some(failure) = failed {
         return Err(failure);
     }
-    shown?;
+    show_result?;
     Ok(session::exit(&stop, &summary, &runs.folder))
 }
 
@@ -52,7 +52,7 @@ pub fn run(study: &Study) -> Result<Exit, Failure> {
 fn print_plan(runs: &mut Runs, format: Format) -> Result<Exit, Failure> {
     let as_json = output::plan_as_json(format)?;
     let (stop, command) = (Arc::new(AtomicBool::new(false)), session::command());
-    let planned = runs.plan(&session::of(&stop, &command))?;
+    let planned = runs.plan(&session::create(&stop, &command))?;
     match as_json {
         true => output::write_json(&planned.values)?,
         false => output::write_data(&planned.text)?,

@@ -24,7 +24,7 @@ pub fn run(tune: &Tune) -> Result<Exit, Failure> {
     }
     let stop = stop::flag()?;
     let command = session::command();
-    let session = Session { progress: &(), ..session::of(&stop, &command) };
+    let session = Session { progress: &(), ..session::create(&stop, &command) };
     leftovers::report();
     let mut store = open(&folder)?;
     let result = tuning.search(&mut store, &session);

@@ -136,7 +136,7 @@ fn pages_are_counted_once_after_the_generations_run_out() {
     let mut ftl = Ftl::new(512, 160, 4, 0, SplitMix64::new(7));
     let mut draws = SplitMix64::new(3);
     (0..512).for_each(|page| ftl.write(page));
-    while ftl.opened() < 200_000 {
+    while ftl.opened_superblocks() < 200_000 {
         ftl.write(draws.below(512));
         assert_eq!(ftl.valid(), 512);
     }
