@@ -4,6 +4,7 @@ mod bench;
 mod confirmation;
 mod objective;
 mod plan;
+mod reduction;
 mod request;
 mod result;
 mod safety;
@@ -14,7 +15,7 @@ use std::time::Instant;
 use fsdyno_record::bounded::{self, WRITTEN};
 use fsdyno_record::plan::BootPlan;
 use fsdyno_record::trial::Trial;
-use fsdyno_report::tune::{Tuned, TunedFilesystem, VERSION};
+use fsdyno_report::tune::{Reduction, Tuned, TunedFilesystem, VERSION};
 use fsdyno_report::{counted, percent};
 use fsdyno_tune::space::{Dropped, Restriction, names};
 use fsdyno_tune::{SearchError, SearchResult, Space, search};
@@ -43,6 +44,8 @@ pub struct Tuning {
     spec: RunSpec,
     spaces: Vec<Space>,
     objective: Objective,
+    /// The parameters that were reduced to fit the budget.
+    reductions: Vec<Reduction>,
 }
 
 impl Tuning {
@@ -53,7 +56,7 @@ impl Tuning {
     pub fn resolve(request: TuneRequest) -> Result<Tuning, Failure> {
         let (spaces, spec) = (spaces(&request)?, spec(&request));
         let objective = resolve_objective(&request, &spec, &spaces)?;
-        Ok(Tuning { request, spec, spaces, objective })
+        Ok(Tuning { request, spec, spaces, objective, reductions: Vec::new() })
     }
 
     /// Searches each file system.
@@ -61,12 +64,13 @@ impl Tuning {
     /// # Errors
     /// The reason that the search ended early.
     pub fn search(&self, store: &mut Store, session: &Session<'_>) -> Result<Tuned, Failure> {
-        let Tuning { request, spec, spaces, objective } = self;
+        let Tuning { request, spec, spaces, objective, reductions } = self;
         let mut tuned = Tuned {
             tune: VERSION,
             objective: objective.description(),
             safe: request.safe,
             least: request.least_difference,
+            reductions: reductions.clone(),
             ..Tuned::default()
         };
         let mut winners: Vec<Trial> = Vec::new();

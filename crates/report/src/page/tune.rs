@@ -13,7 +13,7 @@ use super::style::style;
 use crate::error::ReportError;
 use crate::number::{self, sanitize};
 use crate::table::Table;
-use crate::tune::{Tuned, TunedFilesystem, certificate_sentences, recommendation};
+use crate::tune::{Reduction, Tuned, TunedFilesystem, certificate_sentences, recommendation};
 use crate::tune::{confirmation_sentences, effect_columns, front_columns, lines};
 
 /// The page. It needs no network, scripts or fonts; all untrusted text is escaped.
@@ -32,7 +32,8 @@ pub fn html(tuned: &Tuned) -> Result<String, ReportError> {
         }
     }
     let answer = tuned.filesystems.iter().map(|result| recommendation(tuned, result));
-    let answer = answer.chain(tuned.between.iter().cloned()).collect();
+    let reductions = tuned.reductions.iter().map(Reduction::sentence);
+    let answer = answer.chain(tuned.between.iter().cloned()).chain(reductions).collect();
     let page = environment.get_template("page")?.render(context! {
         title => sanitize(&format!("Options for {}", tuned.workload)),
         style => Value::from_safe_string(style()),

@@ -3,7 +3,7 @@
 use super::sentences::{
     certificate, change, confirmation_sentence, disagreement, effort, recommendation,
 };
-use super::{Candidate, OptionEffect, PointTime, Tuned, TunedFilesystem};
+use super::{Candidate, OptionEffect, PointTime, Reduction, Tuned, TunedFilesystem};
 use crate::error::ReportError;
 use crate::number::{self, sanitize};
 use crate::table::{Block, Column, Document, Kind, Legend, Output, Rows, Table};
@@ -87,6 +87,8 @@ impl Output for Tuned {
             format!("Options for {}", sanitize(&self.workload)),
             format!("{}; {}", sanitize(&self.target), sanitize(&self.objective)),
         ])]);
+        let reductions = self.reductions.iter().map(Reduction::sentence);
+        out.0.extend(reductions.map(|text| Block::Paragraph(sanitize(&text))));
         for result in &self.filesystems {
             self.add_filesystem(result, &mut out);
         }

@@ -45,6 +45,31 @@ pub struct Tuned {
     pub filesystems: Vec<TunedFilesystem>,
     /// The comparison of the recommended options of several file systems.
     pub between: Vec<String>,
+    /// The parameters of the workload that were reduced so that the search fits its budget.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub reductions: Vec<Reduction>,
+}
+
+/// A parameter that was reduced so that a search fits its budget.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Reduction {
+    /// Its name.
+    pub parameter: String,
+    /// The default.
+    pub full: u64,
+    /// The value in the search.
+    pub reduced: u64,
+}
+
+impl Reduction {
+    /// Describes the reduction, and how to avoid it.
+    pub fn sentence(&self) -> String {
+        let Reduction { parameter, full, reduced } = self;
+        format!(
+            "to fit the budget, trials have {parameter}={reduced} instead of {full}; to search with the full work, use \
+             --set {parameter}={full} and a larger --budget"
+        )
+    }
 }
 
 /// The result for one file system.

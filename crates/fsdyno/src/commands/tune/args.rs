@@ -92,9 +92,10 @@ pub struct Tune {
     /// winner that loses acknowledged work is not recommended without --unsafe
     #[arg(long, value_name = "N", default_value_t = 40, value_parser = whole_number::<u32>(0..=100_000))]
     pub cuts: u32,
-    /// The number of trials that run at the same time
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = whole_number::<u16>(JOBS))]
-    pub jobs: u16,
+    /// The number of trials that run at the same time [default: in the lab, the number of processors, at most 4;
+    /// elsewhere 1]
+    #[arg(long, value_name = "N", value_parser = whole_number::<u16>(JOBS))]
+    pub jobs: Option<u16>,
     /// Print the search space of each file system and the minimum number of trials, and change nothing
     #[arg(long)]
     pub dry_run: bool,
@@ -107,10 +108,23 @@ pub struct Tune {
     pub format: Format,
 }
 
+/// Maximum number of guests that run at the same time unless the user requests more.
+const MAX_DEFAULT_JOBS: usize = 4;
+
+/// Returns the default number of simultaneous trials: guests of the lab do not influence each other's results.
+fn default_jobs(on: &[String]) -> u16 {
+    if !on.iter().all(|on| on == "lab") {
+        return 1;
+    }
+    let processors = std::thread::available_parallelism().map_or(1, usize::from);
+    processors.min(MAX_DEFAULT_JOBS) as u16
+}
+
 impl Tune {
     /// Returns the user's request.
     pub fn request(&self) -> TuneRequest {
         let mut axes = self.axes.0.clone();
+        let jobs = self.jobs.unwrap_or_else(|| default_jobs(&axes.on));
         TuneRequest {
             filesystems: std::mem::take(&mut axes.filesystems),
             spec: RunSpec {
@@ -119,7 +133,7 @@ impl Tune {
                 axes,
                 parameters: self.sets.clone(),
                 sysctls: self.sysctls.clone(),
-                jobs: self.jobs,
+                jobs,
                 ..RunSpec::default()
             },
             budget: self.budget,

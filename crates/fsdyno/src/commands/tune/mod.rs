@@ -19,6 +19,7 @@ pub fn run(tune: &Tune) -> Result<Exit, Failure> {
     let folder = tune.out.clone().unwrap_or_else(|| target::default_folder(&name));
     crash::folder::refuse(&folder)?;
     if tune.dry_run {
+        let tuning = tuning.fit_to_budget(&[])?;
         output::write_data(&tuning.plan(output::prose())?)?;
         return Ok(Exit::Success);
     }
@@ -27,7 +28,9 @@ pub fn run(tune: &Tune) -> Result<Exit, Failure> {
     let session = Session { progress: &(), ..session::create(&stop, &command) };
     leftovers::report();
     let mut store = open(&folder)?;
-    let result = tuning.search(&mut store, &session);
+    let result = tuning
+        .fit_to_budget(store.trials())
+        .and_then(|tuning| tuning.search(&mut store, &session));
     store.discard_if_empty();
     let tuned = match result {
         Err(failure) if failure.exit == Exit::Stopped => {
