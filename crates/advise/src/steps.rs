@@ -121,10 +121,16 @@ fn program_steps(answers: &Answers) -> Result<Steps, Failure> {
 /// Returns the commands for the workload of the purpose.
 fn workload_steps(answers: &Answers) -> Result<Steps, Failure> {
     let one_trial = estimate_time(answers, 1)?;
-    let time_of = |repeat: u32| one_trial.map(|estimate| estimate.time * repeat);
+    // Guests boot once, however many trials resume from them.
+    let boots = match one_trial {
+        Some(_) => Speeds::load().boots(experiment(answers, 1)?.missing_snapshots().len()),
+        None => Duration::ZERO,
+    };
+    let time_of = |repeat: u32| one_trial.map(|estimate| estimate.time * repeat + boots);
     let is_over = |time: Option<Duration>, limit: Duration| time.is_some_and(|time| time > limit);
     if is_over(time_of(1), answers.limit) {
-        let least = one_trial.map(|estimate| estimate.to_string()).unwrap_or_default();
+        let least = one_trial.map(|estimate| estimate.with_boots(boots).to_string());
+        let least = least.unwrap_or_default();
         return Err(Failure::invalid_use(format!(
             "one trial of each file system takes {least}, longer than --time allows; give more time, or fewer file \
              systems"
@@ -140,7 +146,7 @@ fn workload_steps(answers: &Answers) -> Result<Steps, Failure> {
         TrialTarget::Directory(_) => "Measure the file system of the directory",
         _ => "Compare the file systems",
     };
-    let time = estimate_time(answers, repeat)?;
+    let time = estimate_time(answers, repeat)?.map(|estimate| estimate.with_boots(boots));
     let time_text = time.map_or(NO_TIME.to_string(), |estimate| estimate.to_string());
     let mut steps = Steps {
         steps: vec![Step::new(about, time_text, run_args(answers, repeat))],
@@ -256,15 +262,23 @@ fn spec(answers: &Answers, axes: &[(&str, &str)]) -> Result<RunSpec, Failure> {
     })
 }
 
-/// Estimates the time of a run on this machine; returns `None` if no trial of its workload has run here, because a
-/// request must not be rejected on account of a rough estimate.
+/// Returns the experiment of a run.
 ///
 /// # Errors
-/// A request that a run would reject.
-fn estimate_time(answers: &Answers, repeat: u32) -> Result<Option<Estimate>, Failure> {
+/// A request that a run would refuse.
+fn experiment(answers: &Answers, repeat: u32) -> Result<Experiment, Failure> {
     let mut axes = answers.on.axes();
     axes.extend(answers.filesystems.iter().map(|name| ("fs", name.as_str())));
-    let experiment = Experiment::resolve(RunSpec { repeat, ..spec(answers, &axes)? })?;
+    Experiment::resolve(RunSpec { repeat, ..spec(answers, &axes)? })
+}
+
+/// Returns the time of a run on this machine without boots for snapshots, or `None` if no trial of its workload has run
+/// here: a rough estimate must not refuse a request.
+///
+/// # Errors
+/// A request that a run would refuse.
+fn estimate_time(answers: &Answers, repeat: u32) -> Result<Option<Estimate>, Failure> {
+    let experiment = experiment(answers, repeat)?;
     let schedule = experiment.schedule();
     let cells = schedule.iter().filter_map(|slot| experiment.cells.get(slot.cell));
     let estimate = Speeds::load().estimate(cells, usize::from(experiment.spec.jobs));

@@ -4,10 +4,10 @@ use fsdyno_record::plan::{
     AccelPlan, AgePlan, BootPlan, IssuerPlan, MediumPlan, Target, VerifyMode,
 };
 
-use crate::TargetKind::{Directory, Drive, Ephemeral, Lab, Model};
+use crate::TargetKind::{Drive, Ephemeral, Lab, Model};
 use crate::values::{
-    default_or, lab_value, label, machine_part, network, on_disks, parse, parse_name, path, size,
-    target, whole_number, within_label,
+    ALL_TARGETS, ROW, default_or, lab_value, label, machine_part, network, on_disks, parse,
+    parse_name, path, size, target, whole_number, within_label,
 };
 use crate::{Axis, Crash, HOST_SETTINGS, Size, Value, bytes};
 
@@ -19,31 +19,6 @@ pub const MAX_CLIENTS: u32 = 64;
 
 /// The maximum number of threads of a trial.
 pub const MAX_THREADS: u32 = 512;
-
-/// The defaults of the rows below.
-const ROW: Axis = Axis {
-    key: "",
-    value_name: "",
-    help: "",
-    default: "",
-    names: Vec::new,
-    many: false,
-    list: false,
-    joined: false,
-    targets: &[Lab],
-    of_machine: false,
-    unsupported_reason: "",
-    crash: Crash::One,
-    set: |_, _| Ok(()),
-    value: |_| Value::Absent,
-    labels: &[],
-    setting: false,
-    versions: false,
-    names_rows: false,
-};
-
-/// The targets of an axis that all targets support.
-const ALL_TARGETS: &[crate::TargetKind] = &[Lab, Model, Directory, Ephemeral, Drive];
 
 /// All axes.
 pub const AXES: &[Axis] = &[

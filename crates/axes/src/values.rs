@@ -1,4 +1,5 @@
-//! Helpers for the rows of the axis table: reading values from plans, naming them, and parsing option values.
+//! Helpers for the rows of the axis table: their defaults, reading values from plans, naming them, and parsing option
+//! values.
 
 use std::fmt::Display;
 use std::ops::RangeInclusive;
@@ -8,7 +9,38 @@ use fsdyno_record::plan::{LabPlan, MediumPlan, NetworkPlan, Plan, Target};
 use fsdyno_record::{Bytes, Count};
 
 use crate::subject::Subject;
-use crate::{Label, Value};
+use crate::{Axis, Crash, Label, TargetKind, Value};
+
+/// The defaults of the rows of the table.
+pub(crate) const ROW: Axis = Axis {
+    key: "",
+    value_name: "",
+    help: "",
+    default: "",
+    names: Vec::new,
+    many: false,
+    list: false,
+    joined: false,
+    targets: &[TargetKind::Lab],
+    of_machine: false,
+    unsupported_reason: "",
+    crash: Crash::One,
+    set: |_, _| Ok(()),
+    value: |_| Value::Absent,
+    labels: &[],
+    setting: false,
+    versions: false,
+    names_rows: false,
+};
+
+/// The targets of an axis that all targets support.
+pub(crate) const ALL_TARGETS: &[TargetKind] = &[
+    TargetKind::Lab,
+    TargetKind::Model,
+    TargetKind::Directory,
+    TargetKind::Ephemeral,
+    TargetKind::Drive,
+];
 
 /// Returns a label with this text.
 pub(crate) const fn label(text: fn(&Subject<'_>) -> Option<String>) -> Label {

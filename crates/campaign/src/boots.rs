@@ -38,7 +38,7 @@ mod tests {
     use fsdyno_venue::{FinishedTrial, Identity, Watch};
 
     use super::*;
-    use crate::{LabPlace, MatrixRequest, Place, matrix};
+    use crate::{Experiment, LabPlace, MatrixRequest, Place, RunSpec, matrix};
 
     /// A lab with the snapshot of xfs, and without the tools of btrfs.
     struct LabWithXfs;
@@ -63,6 +63,24 @@ mod tests {
         ) -> Result<FinishedTrial, VenueError> {
             Err(VenueError::Stopped)
         }
+    }
+
+    #[test]
+    fn a_guest_of_several_trials_needs_one_snapshot_and_a_cold_one_needs_none() {
+        let count = |boot, machines: &[&str]| {
+            let mut spec = RunSpec {
+                workloads: vec!["dirops".into(), "maildir".into()],
+                repeat: 3,
+                ..RunSpec::default()
+            };
+            spec.axes.filesystems = ["ext4", "xfs"].map(String::from).to_vec();
+            spec.axes.machines = machines.iter().map(ToString::to_string).collect();
+            spec.axes.guest.boot = boot;
+            Experiment::resolve(spec).unwrap().needed_snapshots().len()
+        };
+        assert_eq!(count(BootPlan::Snapshot, &["server-2026"]), 2);
+        assert_eq!(count(BootPlan::Snapshot, &["server-2026", "laptop-2026"]), 4);
+        assert_eq!(count(BootPlan::Cold, &["server-2026"]), 0);
     }
 
     #[test]

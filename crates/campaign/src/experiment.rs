@@ -1,9 +1,11 @@
 //! Experiments: resolves a request to cells, finds what the trials need, and runs them.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
+use fsdyno_lab::{Cache, default_kernel};
 use fsdyno_record::quote::short;
 use fsdyno_record::trial::{Outcome, trial_id};
 use fsdyno_record::{Build, Plan, Repeats, Trial, suggest};
@@ -145,6 +147,30 @@ impl Experiment {
         let selected_trials = stored.iter().filter(|trial| is_selected(&trial.plan.label));
         refuse_others(&self.spec, folder, &self.cells, selected_trials)?;
         Ok((venues, all_skipped))
+    }
+
+    /// Returns a key for each snapshot that the trials need, as if none had been made yet. No guest is packed, which
+    /// would take a tenth of a second or more for each.
+    pub fn needed_snapshots(&self) -> BTreeSet<String> {
+        let places = self.requests.iter().map(|request| (request.place.clone(), None));
+        boots::missing(self.cells.iter(), &Venues::new(places.collect()))
+    }
+
+    /// Returns a key for each missing snapshot that the trials need, like a dry run, but without its other checks.
+    /// Returns none if this host lacks a requirement, and all that are needed if the request names kernels or the
+    /// default kernel has to be downloaded.
+    pub fn missing_snapshots(&self) -> BTreeSet<String> {
+        let needed = self.needed_snapshots();
+        let has_kernel = || Cache::of_user().is_ok_and(|cache| default_kernel(&cache).is_some());
+        if needed.is_empty() || !self.spec.axes.kernels.is_empty() || !has_kernel() {
+            return needed;
+        }
+        let (requests, folder, stop) = (self.requests.clone(), Path::new("."), Arc::default());
+        let found = target::venues(&self.spec, requests, folder, &stop, Mode::Dry);
+        let missing = found.and_then(|(venues, requests)| {
+            Ok(boots::missing(target::cells(&requests)?.iter(), &venues))
+        });
+        missing.unwrap_or_default()
     }
 
     /// Reports the estimated time of the trials, including the boots of guests before the first trial.

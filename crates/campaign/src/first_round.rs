@@ -14,7 +14,7 @@ const MIN_ROUND: Duration = Duration::from_secs(15);
 
 /// The trials of the first round.
 pub struct FirstRound {
-    /// Configurations without an ended trial; empty if there is only one round or one configuration.
+    /// Configurations without an ended or skipped trial; empty if there is only one round or one configuration.
     missing: BTreeSet<usize>,
     trials: Vec<Trial>,
 }
@@ -44,6 +44,17 @@ impl FirstRound {
         if trial.outcome == Outcome::Ok {
             self.trials.push(trial.clone());
         }
+        self.result(elapsed, left)
+    }
+
+    /// Records that a trial was not run after all, which completes its configuration's part of the round, and returns
+    /// the preliminary result if the round is complete. `left` is the number of trials that have not ended yet.
+    pub fn skipped(&mut self, cell: usize, elapsed: Duration, left: usize) -> Option<String> {
+        self.missing.remove(&cell).then(|| self.result(elapsed, left)).flatten()
+    }
+
+    /// Returns the preliminary result if the round is complete.
+    fn result(&mut self, elapsed: Duration, left: usize) -> Option<String> {
         if !self.missing.is_empty() {
             return None;
         }
@@ -88,6 +99,26 @@ mod tests {
         let order = ["xfs ", "ext4 ", "btrfs "].map(|name| text.find(name).unwrap());
         assert!(order.is_sorted(), "{text}");
         assert_eq!(round.ended(0, &trials[0], minute, 4), None);
+    }
+
+    #[test]
+    fn a_configuration_whose_first_trial_was_skipped_does_not_delay_the_result() {
+        let trials = trials();
+        let minute = Duration::from_secs(60);
+        for skipped_last in [false, true] {
+            let mut round = FirstRound::new(&planned(&[0, 1, 2, 0, 1, 2]));
+            assert_eq!(round.ended(0, &trials[0], minute, 5), None);
+            let text = if skipped_last {
+                assert_eq!(round.ended(1, &trials[1], minute, 4), None);
+                round.skipped(2, minute, 3)
+            } else {
+                assert_eq!(round.skipped(2, minute, 4), None);
+                round.ended(1, &trials[1], minute, 3)
+            };
+            let text = text.unwrap();
+            assert!(text.contains("3 trials to go") && !text.contains("btrfs"), "{text}");
+            assert_eq!(round.skipped(2, minute, 2), None, "its second trial");
+        }
     }
 
     #[test]

@@ -186,9 +186,4 @@ impl ShareFile {
     pub fn describe(&self) -> String {
         self.shard.map_or("merged shares".into(), |shard| format!("share {shard}"))
     }
-
-    /// Returns the trials of this share.
-    pub fn own(&self) -> Vec<Planned> {
-        self.shard.map_or_else(|| self.trials.clone(), |shard| shard.of(&self.trials))
-    }
 }

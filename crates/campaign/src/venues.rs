@@ -36,8 +36,9 @@ impl Venue for Venues {
         // A kernel that is not downloaded has no snapshots.
         let lab = plan.lab().filter(|lab| !lab.boot.is_cold() && lab.accel.is_exact());
         let kind = plan.filesystem.as_ref().map_or("", |filesystem| filesystem.kind.as_str());
+        let disk = plan.disk_name().unwrap_or_default();
         Ok(lab.map(|lab| {
-            format!("{} {kind} on {}", lab.kernel, plan.disk_name().unwrap_or_default())
+            format!("{} {kind} on {disk}, CPU {}, RAM {}", lab.kernel, lab.cpu, lab.ram)
         }))
     }
 

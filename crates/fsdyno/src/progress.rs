@@ -82,6 +82,19 @@ impl Display {
         self.time_left.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    fn first_round(&self) -> std::sync::MutexGuard<'_, FirstRound> {
+        self.first_round.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Prints the preliminary result, if there is one now.
+    fn print_preliminary(&self, result: Option<String>) {
+        match (&self.bars, result) {
+            (Some(bars), Some(line)) => drop(bars.multi.println(line)),
+            (None, Some(line)) => say(&line),
+            (_, None) => {}
+        }
+    }
+
     /// Returns the message of the total: `trials 3/12, over 5 min left`.
     fn total_message(&self) -> String {
         let remaining = self.time_left().of_all(self.start.elapsed());
@@ -148,19 +161,17 @@ impl Observer for Display {
                 setup_commands(trial).iter().for_each(|line| detail(line));
             }
         }
-        let remaining = self.trials.saturating_sub(ended);
-        let mut round = self.first_round.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(line) = round.ended(worker.cell, trial, self.start.elapsed(), remaining) {
-            match &self.bars {
-                Some(bars) => drop(bars.multi.println(line)),
-                None => say(&line),
-            }
-        }
+        let left = self.trials.saturating_sub(ended);
+        let result = self.first_round().ended(worker.cell, trial, self.start.elapsed(), left);
+        self.print_preliminary(result);
     }
 
     fn skipped(&self, slot: &Slot) {
-        self.trials_ended.fetch_add(1, Ordering::Relaxed);
+        let ended = self.trials_ended.fetch_add(1, Ordering::Relaxed) + 1;
         self.time_left().skipped(slot.cell);
+        let left = self.trials.saturating_sub(ended);
+        let result = self.first_round().skipped(slot.cell, self.start.elapsed(), left);
+        self.print_preliminary(result);
     }
 
     /// Reports once that the run is stopping, because the removal of a large tree can take minutes.

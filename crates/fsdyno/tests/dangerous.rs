@@ -1,5 +1,5 @@
 //! `--on DRIVE` from the command line: refusals, dry runs, and what a run leaves. The
-//! dangerous requests themselves are in crates/media/tests/dangerous.rs.
+//! dangerous requests themselves are in crates/media/tests: dangerous.rs and drives_in_use.rs.
 #![allow(clippy::unwrap_used, reason = "a test panics if a result is not as expected")]
 
 mod common;

@@ -218,7 +218,7 @@ mod tests {
             cpu: None,
             memory: None,
             stored: fsdyno_record::Bytes(0),
-            progress: crate::NOTHING_YET,
+            progress: crate::guest::NOTHING_YET,
             disks: vec![disk],
             log: None,
             console: Vec::new(),

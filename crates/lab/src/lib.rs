@@ -20,6 +20,7 @@ mod fetch;
 mod file_cache;
 mod finished;
 mod guard;
+mod guest;
 mod identity;
 mod image;
 mod initramfs;
@@ -46,19 +47,12 @@ mod tools;
 mod vmlinux;
 mod vmstate;
 
-use std::cell::RefCell;
 use std::collections::BTreeMap;
-use std::fs::File;
-use std::io;
-use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
-use fsdyno_record::Nanos;
 use fsdyno_record::bounded::{self, PARTS};
 use fsdyno_record::guest::MODULE_LIST;
-use fsdyno_record::mailbox::{Progress, Stage};
 use fsdyno_record::plan::{CpuPlan, KernelPlan};
 
 pub use cache::Cache;
@@ -68,6 +62,7 @@ pub use download::download as download_tools;
 pub use error::{LabError, RunError};
 pub use file_cache::{CacheUse, FileCache};
 pub use finished::{Cut, Finished, Watch};
+pub use guest::Guest;
 pub use identity::lab_id;
 pub use image::{Image, ImageResult};
 pub use kernel::{
@@ -134,23 +129,6 @@ pub struct Parts {
     pub cpu: CpuPlan,
     /// Additional parameters on the kernel's command line; see [`Change`].
     pub extra_parameters: String,
-}
-
-/// A guest that is ready to run any number of times.
-#[derive(Debug)]
-pub struct Guest {
-    qemu: PathBuf,
-    bootable: Arc<Bootable>,
-    initramfs: File,
-    /// The files that runs open by name, with their state when they were hashed.
-    files: Vec<HashedFile>,
-    /// The snapshots used so far, by key.
-    snapshots: Mutex<BTreeMap<String, Arc<Snapshot>>>,
-    cpu: CpuPlan,
-    extra_parameters: String,
-    components: Components,
-    lab_id: String,
-    modules: Vec<Module>,
 }
 
 impl Lab {
@@ -303,187 +281,6 @@ impl Lab {
         })
     }
 }
-
-impl Guest {
-    /// Returns the identity: SHA-256, in hex, of the canonical JSON of [`Guest::components`].
-    pub fn lab_id(&self) -> &str {
-        &self.lab_id
-    }
-
-    /// Returns the components of the identity, by readable names.
-    pub fn components(&self) -> &BTreeMap<String, String> {
-        &self.components
-    }
-
-    /// Runs one job. `watch` is called about a hundred times per second of host time, from the calling thread.
-    ///
-    /// # Errors
-    /// [`RunError`]; in any case, QEMU has ended and nothing is left behind.
-    pub fn run(
-        &self,
-        machine: &Machine,
-        job: &[u8],
-        watch: &mut dyn FnMut(&Progress) -> Watch,
-    ) -> Result<Finished, RunError> {
-        run::run(self.boot_config(), machine, None, job, watch)
-    }
-
-    /// Profiles one job: counts executed instructions by the code of the guest's kernel, and calls `on_begun` at the
-    /// start of each stage, while the machine is paused. This is invisible to the guest.
-    ///
-    /// # Errors
-    /// [`RunError`]; in any case, QEMU has ended and nothing is left behind.
-    pub fn profile(
-        &self,
-        machine: &Machine,
-        snapshot: Option<&Snapshot>,
-        job: &[u8],
-        (code, on_begun): (&Code, StageCallback<'_>),
-        watch: &mut dyn FnMut(&Progress) -> Watch,
-    ) -> Result<Finished, RunError> {
-        run::profile(self.boot_config(), machine, snapshot, job, Some((code, on_begun)), watch)
-    }
-
-    /// Returns the bytes of the kernel image that the guest boots.
-    ///
-    /// # Errors
-    /// The error of read(2).
-    pub fn kernel_image(&self) -> io::Result<Vec<u8>> {
-        let mut image = vec![0; self.bootable.file.metadata()?.len() as usize];
-        self.bootable.file.read_exact_at(&mut image, 0)?;
-        Ok(image)
-    }
-
-    /// Returns the modules that the guest loads, in load order.
-    pub fn modules(&self) -> &[Module] {
-        &self.modules
-    }
-
-    /// Runs one job and kills QEMU, like a power cut, at the first poll of its progress for which `now` returns
-    /// true. Polls follow host time, as in [`Guest::run`].
-    ///
-    /// # Errors
-    /// [`RunError`]; also [`RunError::Died`] if the job ended before the cut.
-    pub fn cut(
-        &self,
-        machine: &Machine,
-        job: &[u8],
-        now: &mut dyn FnMut(&Progress) -> bool,
-    ) -> Result<Cut, RunError> {
-        run::cut(self.boot_config(), machine, job, now)
-    }
-
-    /// Returns a snapshot of this guest, booted on this machine and without a job: from `cache`, or a new one, which
-    /// takes as long as a boot; `say` then receives a message, and `watch` may stop it. A cached snapshot is read and
-    /// hashed once; all runs from it read the same open file.
-    ///
-    /// # Errors
-    /// [`RunError`]; in any case, QEMU has ended.
-    pub fn snapshot(
-        &self,
-        machine: &Machine,
-        cache: &Cache,
-        say: &dyn Fn(&str),
-        watch: &mut dyn FnMut(&Progress) -> Watch,
-    ) -> Result<Arc<Snapshot>, RunError> {
-        static SAID: AtomicBool = AtomicBool::new(false);
-        let key = identity::of_snapshot(&self.components, machine);
-        let used = || self.snapshots.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(snapshot) = used().get(&key) {
-            return Ok(Arc::clone(snapshot));
-        }
-        let watch = RefCell::new(watch);
-        let mut go_on = || watch.borrow_mut()(&NOTHING_YET) == Watch::GoOn;
-        let snapshot = snapshot::get(&snapshot::file_cache(cache), &key, &mut go_on, |file| {
-            // Guests differ in the components that their file systems need, so a command may need several snapshots.
-            let is_first = !SAID.swap(true, Ordering::Relaxed);
-            let a = if is_first { "a guest" } else { "a further kind of guest" };
-            say(&format!("booting {a} once to save a snapshot (--boot snapshot)"));
-            run::save(self.boot_config(), machine, file, &mut |progress| {
-                watch.borrow_mut()(progress)
-            })
-        })?;
-        Ok(Arc::clone(used().entry(key).or_insert(Arc::new(snapshot))))
-    }
-
-    /// Returns the key of the snapshot of this guest on such a machine if `cache` does not contain it, so that
-    /// [`Guest::snapshot`] would boot a guest.
-    pub fn missing_snapshot(&self, machine: &Machine, cache: &Cache) -> Option<String> {
-        let key = identity::of_snapshot(&self.components, machine);
-        (!snapshot::file_cache(cache).contains(&key)).then_some(key)
-    }
-
-    /// Returns the disks that a job creates ([`fsdyno_record::job::Task::Prepare`]) in this guest on this machine,
-    /// either from `cache` or created now by a guest that boots or resumes like the trial's own guest. The job's text
-    /// and the guest's identity form their key.
-    ///
-    /// # Errors
-    /// [`RunError`]; in any case, QEMU has ended. A job that fails to make them is not an error: its report contains
-    /// the reason.
-    pub fn image(
-        &self,
-        snapshot: Option<&Snapshot>,
-        machine: &Machine,
-        job: &[u8],
-        cache: &Cache,
-        watch: &mut dyn FnMut(&Progress) -> Watch,
-    ) -> Result<ImageResult, RunError> {
-        let components = snapshot.map_or(self.components.clone(), |it| self.components_from(it));
-        let mut inputs = identity::of_booted(&components, machine);
-        identity::add_file(&mut inputs, "job".into(), job);
-        let watch = RefCell::new(watch);
-        let mut go_on = || watch.borrow_mut()(&NOTHING_YET) == Watch::GoOn;
-        let mut run = || {
-            run::run(self.boot_config(), machine, snapshot, job, &mut |seen| {
-                watch.borrow_mut()(seen)
-            })
-        };
-        image::get(&image::file_cache(cache), &identity::lab_id(&inputs), &mut go_on, &mut run)
-    }
-
-    /// Runs one job as [`Guest::run`] does, in a guest that resumes from a snapshot.
-    ///
-    /// # Errors
-    /// [`RunError`]; in any case, QEMU has ended and nothing is left behind.
-    pub fn run_from(
-        &self,
-        snapshot: &Snapshot,
-        machine: &Machine,
-        job: &[u8],
-        watch: &mut dyn FnMut(&Progress) -> Watch,
-    ) -> Result<Finished, RunError> {
-        run::run(self.boot_config(), machine, Some(snapshot), job, watch)
-    }
-
-    /// Returns the components of the identity of this guest when it resumes from a snapshot.
-    pub fn components_from(&self, snapshot: &Snapshot) -> BTreeMap<String, String> {
-        let mut components = self.components.clone();
-        components.insert("snapshot".into(), format!("sha256:{}", snapshot.sha256()));
-        components
-    }
-
-    fn boot_config(&self) -> run::BootConfig<'_> {
-        run::BootConfig {
-            program: &self.qemu,
-            kernel: &self.bootable.file,
-            initramfs: &self.initramfs,
-            files: &self.files,
-            cpu: &self.cpu,
-            extra_parameters: &self.extra_parameters,
-        }
-    }
-}
-
-/// The progress of a guest that has not started yet.
-const NOTHING_YET: Progress = Progress {
-    stage: Stage::Starting,
-    phase: 0,
-    phases: 0,
-    ops_done: 0,
-    ops_total: 0,
-    now: Nanos(0),
-    requests: 0,
-};
 
 fn read(path: &Path) -> Result<Vec<u8>, LabError> {
     bounded::read(path, &PARTS).map_err(LabError::io("read", path))

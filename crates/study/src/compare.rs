@@ -84,14 +84,11 @@ fn compare_by(request: &CompareRequest, axis: &'static Axis) -> Result<Compared,
 }
 
 /// Adds the trials of another result, without copies of trials that are in both.
-fn add_trials(all: &mut Vec<Trial>, new: Vec<Trial>) {
+fn add_trials(all: &mut Vec<Trial>, mut new: Vec<Trial>) {
+    let known: BTreeSet<_> = all.iter().map(Trial::identity).collect();
+    // Copies of a trial in the lab count once anyway.
+    new.retain(|trial| trial.is_bit_identical() || !known.contains(&trial.identity()));
     let ends = [all.len(), all.len() + new.len()];
     all.extend(new);
     drop_superseded(all, &ends);
-    let mut known = BTreeSet::new();
-    // Copies of a trial in the lab count once anyway.
-    let counts: Vec<bool> =
-        all.iter().map(|it| it.is_bit_identical() || known.insert(it.identity())).collect();
-    let mut counts = counts.into_iter();
-    all.retain(|_| counts.next().unwrap_or(true));
 }

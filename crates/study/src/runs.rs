@@ -110,13 +110,13 @@ impl Runs {
     pub fn plan(&mut self, session: &Session<'_>) -> Result<Planned, Failure> {
         let mut missing = None;
         let (mut text, mut values) = (String::new(), Vec::new());
-        let mut boots = BTreeSet::new();
+        let mut guests = BTreeSet::new();
         for run in &mut self.runs {
             target::check_permission(&run.experiment.requests)
                 .map_err(|failure| run.locate(failure))?;
             match prepare(run, session, Mode::Dry) {
                 Ok((venues, failure)) => {
-                    boots.extend(missing_snapshots(run.experiment.cells.iter(), &venues));
+                    guests.extend(missing_snapshots(run.experiment.cells.iter(), &venues));
                     missing = missing.or(failure.filter(|failure| failure.exit == Exit::Missing));
                 }
                 Err(failure) if failure.exit == Exit::Missing => {
@@ -140,7 +140,7 @@ impl Runs {
         let seed_note = seeds::dry_run_note(&self.request, &self.runs).unwrap_or_default();
         let time = match estimate(&self.runs) {
             Some(estimate) => {
-                format!("time: {}", estimate.with_boots(Speeds::load().boots(boots.len())))
+                format!("time: {}", estimate.with_boots(Speeds::load().boots(guests.len())))
             }
             None => "time: not known before the first such trial on this machine".into(),
         };
@@ -233,12 +233,15 @@ fn estimate(runs: &[StudyRun]) -> Option<Estimate> {
     estimates?.into_iter().reduce(sum)
 }
 
-/// Estimates the time of a study that comes with fsdyno, if possible.
+/// Estimates the time of a study that comes with fsdyno, if possible, as if no snapshot of a guest had been made yet.
 pub fn time_of(name: &str) -> Option<Estimate> {
     let runs =
         study_run::resolve(&StudyRequest::of(name), &built_in(name).ok()?, Path::new("unused"))
             .ok()?;
-    estimate(&runs)
+    let estimate = estimate(&runs)?;
+    let guests: BTreeSet<String> =
+        runs.iter().flat_map(|run| run.experiment.needed_snapshots()).collect();
+    Some(estimate.with_boots(Speeds::load().boots(guests.len())))
 }
 
 /// Checks that the study has the runs and conditions that are given with --only and --as.

@@ -230,7 +230,7 @@ pub fn studies() -> Result<Listing, Failure> {
     })
 }
 
-const TIME: &str = "time: with one trial at a time, estimated from earlier trials on this machine; '~': roughly, from trials of other workloads; '-': unknown, because no such trial has run here; less with --scale and --jobs (fsdyno study NAME --dry-run)";
+const TIME: &str = "time: of all trials, one after the other, and of the guests that boot once for --boot snapshot, as if none had booted yet; estimated from earlier trials on this machine, '~': roughly, from trials of other workloads; '-': unknown, because no such trial has run here; less with --scale and --jobs (fsdyno study NAME --dry-run)";
 
 /// Lists the kernels on this host and in Debian's suites, newest first.
 ///

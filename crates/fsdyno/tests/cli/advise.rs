@@ -1,6 +1,8 @@
 //! `fsdyno advise`: the commands that follow from its options, and their execution.
 
-use crate::common::{code, fsdyno, lines, run, stderr, stdout};
+use crate::common::{
+    can_run_the_lab, code, fsdyno, lines, link_kernels, run, stderr, stdout, write_speeds,
+};
 
 #[test]
 fn without_a_terminal_the_missing_flags_are_named() {
@@ -55,6 +57,25 @@ fn advice_for_a_machine_compares_and_searches_and_runs_nothing() {
     let text = advice("--fs vfat");
     assert!(!text.contains("fsdyno tune") && text.contains("only ext4, xfs"), "{text}");
     assert!(!folder.path().join("fsdyno-results").exists());
+}
+
+#[test]
+fn the_time_of_a_comparison_has_the_boots_for_snapshots_that_its_dry_run_has() {
+    if !can_run_the_lab() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    link_kernels(folder.path());
+    write_speeds(folder.path(), &[("lab laptop-2024 Snapshot/tarball", 20.0), ("snapshot", 30.0)]);
+    let args = "advise --for unpack --on laptop-2026 --time 1h --fs ext4,xfs";
+    let advice = stdout(&run(folder.path(), args));
+    let mut lines = advice.lines().skip_while(|line| !line.starts_with("   fsdyno run tarball "));
+    let command = lines.next().unwrap_or_else(|| panic!("{advice}"));
+    let time = lines.next().unwrap().trim();
+    assert!(time.contains(", 60 s of it for guests that boot once"), "{advice}");
+    let dry = format!("{} --dry-run", command.trim().strip_prefix("fsdyno ").unwrap());
+    let dry = run(folder.path(), &dry);
+    assert!(stdout(&dry).contains(&format!("\n{time}\n")), "{time}: {}", stdout(&dry));
 }
 
 #[test]

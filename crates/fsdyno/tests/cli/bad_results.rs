@@ -210,7 +210,8 @@ fn along_an_axis_a_trial_in_two_results_counts_once_and_a_failure_in_one_remains
     };
     write(folder, "failed", &with_changes(&lines, failure));
     let failed = run(folder, "compare host failed --by kernel");
-    assert!(stdout(&failed).contains("seed 1: no space"), "{}{}", stdout(&failed), stderr(&failed));
+    let (text, line) = (stdout(&failed), "failed with 9.9.9: dirops, seed 1: no space");
+    assert!(text.contains(line), "{text}{}", stderr(&failed));
 }
 
 #[test]

@@ -56,25 +56,6 @@ fn the_reference_is_the_programs_own_help() {
 }
 
 #[test]
-fn the_options_for_more_work_are_parameters_of_their_workloads() {
-    let more_work = fsdyno_report::validity::more_work::MORE_WORK;
-    // One writes until the file system is full, the other runs what the user wants.
-    let without = ["capacity", "command"];
-    for kind in fsdyno_workload::workloads::ALL {
-        let known = more_work.iter().find(|(name, _)| *name == kind.name);
-        assert_eq!(known.is_none(), without.contains(&kind.name), "{}", kind.name);
-        for parameter in known.iter().flat_map(|(_, parameters)| *parameters) {
-            assert!(
-                kind.params.iter().any(|it| it.name == *parameter),
-                "{} {parameter}",
-                kind.name
-            );
-        }
-    }
-    assert_eq!(more_work.len() + without.len(), fsdyno_workload::workloads::ALL.len());
-}
-
-#[test]
 fn the_example_for_ci_measures_three_operations_with_five_seeds() {
     let root = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../..");
     let workflow = std::fs::read_to_string(root.join("examples/ci/fsdyno.yml")).unwrap();

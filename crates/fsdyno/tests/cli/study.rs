@@ -5,7 +5,7 @@
 use std::path::Path;
 use std::process::Output;
 
-use crate::common::{code, link_kernels, run, stderr, stdout};
+use crate::common::{code, link_kernels, run, stderr, stdout, write_speeds};
 
 /// A study that needs neither kernel nor QEMU.
 pub(crate) const STUDY: &str = r#"
@@ -341,6 +341,22 @@ fn the_study_of_the_docs_is_read_and_dry_run() {
     let output = study(folder.path(), &misspelt, "--dry-run");
     let promised = page.split("fsdyno: ./journal.toml:").nth(1).unwrap().lines().next().unwrap();
     assert!(stderr(&output).contains(&format!("./my.toml:{promised}")), "{}", stderr(&output));
+}
+
+#[test]
+fn the_times_of_studies_include_one_boot_of_each_guest() {
+    let folder = tempfile::tempdir().unwrap();
+    let time = |boot: f64| {
+        let trials = ["lab epyc-2024 Snapshot", "lab 8 Snapshot"].map(|kind| (kind, 1.0));
+        write_speeds(folder.path(), &[&trials[..], &[("snapshot", boot)]].concat());
+        let listed = run(folder.path(), "list studies --format json");
+        let listed: serde_json::Value = serde_json::from_str(&stdout(&listed)).unwrap();
+        let study = listed.as_array().unwrap().iter().find(|study| study["name"] == "kernels");
+        study.unwrap()["time"].as_str().unwrap().to_string()
+    };
+    // Six file systems with two processors, five workloads, three seeds.
+    assert_eq!(time(0.0), "~90 s");
+    assert_eq!(time(600.0), "~2 h 2 min");
 }
 
 #[test]

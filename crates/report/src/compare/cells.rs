@@ -24,6 +24,8 @@ pub struct Cell<'a> {
     pub name: String,
     /// The parts of the name.
     pub place: Place,
+    /// Its value on the compared axis, if both sides are from one result.
+    pub value: Option<String>,
     /// All trials of the cell, in the order of the records; never empty.
     pub trials: Vec<&'a Trial>,
     key: Value,
@@ -98,9 +100,12 @@ impl<'a> Cell<'a> {
         &self.trials[0].plan
     }
 
-    /// The cell with a value of an axis in its name.
-    fn with_value(&self, value: &str) -> Cell<'a> {
-        Cell { name: format!("{}, {value}", self.name), ..self.clone() }
+    /// The name, with the value on the compared axis, if any.
+    pub fn title(&self) -> String {
+        match &self.value {
+            Some(value) => format!("{}, {value}", self.name),
+            None => self.name.clone(),
+        }
     }
 
     fn identity(&self) -> Option<&'a str> {
@@ -174,6 +179,7 @@ pub fn match_steps<'a>(trials: &'a [Trial], axis: &'static Axis) -> Matched<'a> 
         if !order.contains(&value) {
             order.push(value.clone());
         }
+        cell.value = Some(value.clone());
         let key = along.conditions(&subject);
         match lines.iter_mut().find(|line| line.0 == key) {
             Some(line) => line.1.push((value, cell)),
@@ -191,7 +197,7 @@ pub fn match_steps<'a>(trials: &'a [Trial], axis: &'static Axis) -> Matched<'a> 
     matched
 }
 
-/// The steps between neighbours of one line, and its cells without a neighbour, named with their values.
+/// The steps between neighbours of one line, and its cells without a neighbour.
 fn steps_of<'a>(line: Vec<(String, Cell<'a>)>, order: &[String]) -> (Vec<Pair<'a>>, Vec<Cell<'a>>) {
     let (mut single, mut unmatched): (Vec<(&String, &Cell<'a>)>, Vec<Cell<'a>>) =
         Default::default();
@@ -200,11 +206,11 @@ fn steps_of<'a>(line: Vec<(String, Cell<'a>)>, order: &[String]) -> (Vec<Pair<'a
         match cells.collect::<Vec<_>>().as_slice() {
             [] => {}
             [cell] => single.push((value, *cell)),
-            several => unmatched.extend(several.iter().map(|cell| cell.with_value(value))),
+            several => unmatched.extend(several.iter().map(|cell| (*cell).clone())),
         }
     }
-    if let [(value, cell)] = single.as_slice() {
-        unmatched.push(cell.with_value(value));
+    if let [(_, cell)] = single.as_slice() {
+        unmatched.push((*cell).clone());
     }
     let step = |pair: &[(&String, &Cell<'a>)]| {
         let [(from, base), (to, new)] = pair else { return None };
@@ -227,12 +233,15 @@ const PASSES: &[fn(&Cell<'_>) -> String] = &[
 fn cells(trials: &[Trial]) -> Vec<Cell<'_>> {
     let mut cells: Vec<Cell<'_>> = Vec::new();
     let mut places: BTreeMap<_, usize> = BTreeMap::new();
-    let mut without_lab = Vec::new();
+    let mut unplaced = Vec::new();
     for trial in trials {
         let plan = &trial.plan;
-        // A trial that failed before its lab was known belongs to any cell of its plan.
-        if trial.lab_id.is_none() && trial.outcome != Outcome::Ok {
-            without_lab.push(trial);
+        let is_place_known = match plan.on_hosts() {
+            true => !trial.conditions.kernel.is_empty(),
+            false => trial.lab_id.is_some(),
+        };
+        if !is_place_known && trial.outcome != Outcome::Ok {
+            unplaced.push(trial);
             continue;
         }
         // Two hosts are two cells, as they are two rows of a table.
@@ -242,11 +251,19 @@ fn cells(trials: &[Trial]) -> Vec<Cell<'_>> {
         let index = *places.entry(place).or_insert(cells.len());
         push_trial(&mut cells, index, trial);
     }
-    for trial in without_lab {
-        let same = |cell: &Cell<'_>| {
-            (&cell.plan().hash, &cell.plan().label) == (&trial.plan.hash, &trial.plan.label)
+    // A trial that failed before its lab or the kernel of its host was known belongs to the only cell of its plan; among
+    // several, its cell is unknown.
+    let placed = cells.len();
+    for trial in unplaced {
+        let same = |index: &usize| {
+            let plan = cells[*index].plan();
+            (&plan.hash, &plan.label) == (&trial.plan.hash, &trial.plan.label)
         };
-        let index = cells.iter().position(same).unwrap_or(usize::MAX);
+        let candidates: Vec<usize> = (0..placed).filter(same).collect();
+        let index = match candidates.as_slice() {
+            [only] => *only,
+            _ => (placed..cells.len()).find(same).unwrap_or(usize::MAX),
+        };
         push_trial(&mut cells, index, trial);
     }
     cells
@@ -259,6 +276,7 @@ fn push_trial<'a>(cells: &mut Vec<Cell<'a>>, index: usize, trial: &'a Trial) {
         None => cells.push(Cell {
             name: String::new(),
             place: Place::default(),
+            value: None,
             trials: vec![trial],
             key: conditions(&trial.plan),
         }),

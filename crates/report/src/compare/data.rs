@@ -160,6 +160,9 @@ struct UnmatchedJson {
 struct UnfinishedJson {
     /// The side that it belongs to.
     side: SideName,
+    /// Its value on the axis of the steps, if they are of one result (`--by`).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    value: Option<String>,
     /// Its cell.
     cell: String,
     /// Its seed.
@@ -208,6 +211,7 @@ pub fn json(compared: &Compared) -> Result<String, ReportError> {
         |item: &Unmatched| UnmatchedJson { side: item.side.into(), what: item.name.clone() };
     let unfinished = |trial: &Unfinished| UnfinishedJson {
         side: trial.side.into(),
+        value: trial.value.clone(),
         cell: trial.cell.clone(),
         seed: trial.seed,
         outcome: match trial.failed {

@@ -19,10 +19,11 @@ pub fn junit(compared: &Compared) -> String {
         skipped += 1;
     }
     for trial in &compared.unfinished {
-        let name = format!("{}, seed {}", trial.cell, trial.seed);
+        let value = trial.value.as_ref().map(|value| format!(", {value}")).unwrap_or_default();
+        let name = format!("{}{value}, seed {}", trial.cell, trial.seed);
         let error = trial.failed && trial.side == Side::New;
         let outcome = if trial.failed { "failed" } else { "skipped" };
-        let message = format!("{outcome} in {}", trial.side.name());
+        let message = words::outcome(compared, trial);
         let tag = if error { "error" } else { "skipped" };
         cases.push(unmeasured_case(outcome, &name, tag, &message, &trial.reason));
         if error {

@@ -95,6 +95,8 @@ pub struct Unmatched {
 pub struct Unfinished {
     /// The side that the trial belongs to.
     pub side: Side,
+    /// The trial's value on the compared axis, if both sides are from one result and it has one.
+    pub value: Option<String>,
     /// The cell of the trial.
     pub cell: String,
     /// The seed of the trial.
@@ -168,7 +170,7 @@ pub fn compare_by(
     }
     let (rows, mut unmatched) = rows::rows(&pairs, options);
     let side = Side::New;
-    unmatched.extend(new_unmatched.iter().map(|cell| Unmatched { side, name: cell.name.clone() }));
+    unmatched.extend(new_unmatched.iter().map(|cell| Unmatched { side, name: cell.title() }));
     let mut unfinished: Vec<Unfinished> = Vec::new();
     let sides = pairs.iter().flat_map(|pair| [(Side::Base, &pair.base), (Side::New, &pair.new)]);
     // A cell in the middle is the new side of one step and the base of the next.
@@ -236,7 +238,8 @@ fn build_comparison(
         return Ok(comparison);
     }
     let reason = comparison.unfinished.first().map_or(String::new(), |first| {
-        format!("; {}, seed {}: {}", first.side.name(), first.seed, sanitize(&first.reason))
+        let side = first.value.as_deref().unwrap_or(first.side.name());
+        format!("; {side}, seed {}: {}", first.seed, sanitize(&first.reason))
     });
     Err(NothingInCommon(format!("no phase succeeded on both sides under equal conditions{reason}")))
 }
@@ -262,6 +265,7 @@ fn unfinished_of(side: Side, cell: &Cell<'_>) -> Vec<Unfinished> {
     unfinished
         .map(|trial| Unfinished {
             side,
+            value: cell.value.clone(),
             cell: cell.name.clone(),
             seed: trial.seed,
             failed: trial.outcome == Outcome::Failed,

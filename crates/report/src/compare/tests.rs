@@ -381,6 +381,41 @@ fn a_failed_trial_in_the_middle_is_listed_once_and_one_at_the_first_value_belong
     fail(&mut trials, "6.12.3");
     let compared = compare_by(&trials, kernel, options()).unwrap();
     assert_eq!((compared.unfinished.len(), compared.new_failed()), (2, true));
+    let lines = words::unfinished(&compared);
+    let starts =
+        ["failed with 6.12.3: dirops on ext4, seed 1", "failed with 5.10.0: dirops on ext4"];
+    assert!(lines.iter().zip(starts).all(|(line, start)| line.starts_with(start)), "{lines:?}");
+    let text = print(&compared, Format::Text, Style::default());
+    assert!(text.contains(" 1 trial with 6.12.3 failed.") && !text.contains("BASE"), "{text}");
+    let junit = print(&compared, Format::Special(SpecialFormat::Junit), Style::default());
+    let case = "name=\"dirops on ext4, 6.12.3, seed 1\"><error message=\"failed with 6.12.3\">";
+    assert!(junit.contains(case), "{junit}");
+    let json = print(&compared, Format::Json, Style::default());
+    let json: serde_json::Value = serde_json::from_str(&json).unwrap();
+    assert_eq!(json["unfinished"][0]["value"], "6.12.3");
+}
+
+#[test]
+fn a_failed_trial_on_a_host_belongs_to_the_kernel_that_it_ran_on_and_to_none_if_that_is_unknown() {
+    let kernel = Axis::of("kernel").unwrap();
+    let on = |kernel: &str| {
+        let mut trials = fixture::on_a_host();
+        trials.iter_mut().for_each(|trial| trial.conditions.kernel = format!("{kernel} #1 SMP"));
+        trials
+    };
+    let mut new = on("6.12.3");
+    new[0].outcome = Outcome::Failed;
+    let compared = compare_by(&[on("5.10.0"), new.clone()].concat(), kernel, options()).unwrap();
+    assert!(compared.new_failed() && compared.unmatched.is_empty(), "{:?}", compared.unmatched);
+    assert_eq!(compared.unfinished[0].value.as_deref(), Some("6.12.3"));
+    // It may be of either kernel.
+    new[0].conditions = Default::default();
+    let compared = compare_by(&[on("5.10.0"), new.clone()].concat(), kernel, options()).unwrap();
+    assert_eq!((compared.unfinished.len(), compared.unmatched.len()), (1, 1));
+    assert!(words::unfinished(&compared)[0].starts_with("failed: dirops on "), "{compared:?}");
+    // A result of one kernel has only one cell for it.
+    let compared = between(&on("5.10.0"), &new);
+    assert!(compared.new_failed() && compared.unmatched.is_empty(), "{:?}", compared.unmatched);
 }
 
 #[test]

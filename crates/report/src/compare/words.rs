@@ -3,7 +3,7 @@
 use crate::validity::Flag;
 use fsdyno_stats::compare::{Method, Verdict};
 
-use super::{Compared, Difference, ExplainedStep, Mark, Metric, Row, Side, Unmatched};
+use super::{Compared, Difference, ExplainedStep, Mark, Metric, Row, Side, Unfinished, Unmatched};
 use crate::number::{self, sanitize};
 use crate::processor::WITHIN_ERROR;
 
@@ -223,12 +223,31 @@ pub fn summary(compared: &Compared) -> String {
             n(worst)
         );
     }
-    let failed = compared.unfinished.iter().filter(|t| t.failed && t.side == Side::New).count();
-    if failed > 0 {
-        let s = if failed == 1 { "" } else { "s" };
-        sentence += &format!(" {failed} trial{s} of NEW failed.");
+    sentence + &new_failed(compared)
+}
+
+/// ` 1 trial of NEW failed.`, or, for steps within one result, ` 2 trials with 6.12.117 or 7.3.4 failed.`; empty if none
+/// of a new side failed.
+fn new_failed(compared: &Compared) -> String {
+    let is_of_new = |trial: &&Unfinished| trial.failed && trial.side == Side::New;
+    let failed: Vec<&Unfinished> = compared.unfinished.iter().filter(is_of_new).collect();
+    if failed.is_empty() {
+        return String::new();
     }
-    sentence
+    let place = match compared.axis_key {
+        None => format!(" of {}", Side::New.name()),
+        Some(_) => {
+            let mut values: Vec<&str> = Vec::new();
+            for value in failed.iter().filter_map(|trial| trial.value.as_deref()) {
+                if !values.contains(&value) {
+                    values.push(value);
+                }
+            }
+            let are_known = failed.iter().all(|trial| trial.value.is_some());
+            if are_known { format!(" with {}", values.join(" or ")) } else { String::new() }
+        }
+    };
+    format!(" {}{place} failed.", number::counted(failed.len(), "trial"))
 }
 
 /// A difference as text: `kernel: 6.1 -> 6.12 (in ext4)`.
@@ -293,12 +312,21 @@ pub fn nothing_else(compared: &Compared) -> &'static str {
     }
 }
 
+/// `failed in NEW`, or, for steps within one result, `failed with 6.12.117`.
+pub fn outcome(compared: &Compared, trial: &Unfinished) -> String {
+    let outcome = if trial.failed { "failed" } else { "skipped" };
+    match (compared.axis_key, &trial.value) {
+        (None, _) => format!("{outcome} in {}", trial.side.name()),
+        (Some(_), Some(value)) => format!("{outcome} with {value}"),
+        (Some(_), None) => outcome.into(),
+    }
+}
+
 /// Failed and skipped trials, with one line for all trials of the same cell and reason.
 pub fn unfinished(compared: &Compared) -> Vec<String> {
     let mut groups: Vec<(String, &str, Vec<String>)> = Vec::new();
     for trial in &compared.unfinished {
-        let outcome = if trial.failed { "failed" } else { "skipped" };
-        let what = format!("{outcome} in {}: {}", trial.side.name(), trial.cell);
+        let what = format!("{}: {}", outcome(compared, trial), trial.cell);
         let seed = trial.seed.to_string();
         match groups.iter_mut().find(|group| group.0 == what && group.1 == trial.reason) {
             Some(group) => group.2.push(seed),

@@ -1,7 +1,7 @@
 //! Flags: conditions that limit what a result means, determined from the record of a phase alone.
 
 mod flag;
-pub mod more_work;
+pub(crate) mod more_work;
 
 use fsdyno_record::plan::{AccelPlan, IssuerPlan};
 use fsdyno_record::trial::{Phase, Trial};

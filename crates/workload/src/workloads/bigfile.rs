@@ -23,6 +23,7 @@ pub const KIND: Kind = Kind {
     source: "readers of linuxinsight, 2006: random reads and writes above 4 GB, preallocated space, \
              the time to delete 2 TB",
     params: PARAMS,
+    more_work: &["size", "reads", "writes"],
     doc: DOC,
     config: None,
     build: |values, setting| Ok(Box::new(BigFile::new(values, setting.seed)?)),

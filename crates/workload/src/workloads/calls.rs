@@ -18,6 +18,7 @@ pub const KIND: Kind = Kind {
     about: "Make each kind of metadata call in a separate phase, over the files of one directory.",
     source: "fsdyno's own; the phases of lat_fs (lmbench, 1996) and of fs_mark, and more",
     params: PARAMS,
+    more_work: &["files"],
     doc: DOC,
     config: None,
     build: |values, setting| Ok(Box::new(Calls::new(values, setting.seed)?)),

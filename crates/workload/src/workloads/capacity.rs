@@ -19,6 +19,8 @@ pub const KIND: Kind = Kind {
     about: "Write small files until the file system is full: bytes per file, free inodes, space lost.",
     source: "our own; the questions of maildir-2004 (inodes) and linuxinsight-2006 (space)",
     params: PARAMS,
+    // It writes until the file system is full.
+    more_work: &[],
     doc: DOC,
     config: None,
     build: |values, setting| Ok(Box::new(Capacity::new(values, setting.seed)?)),

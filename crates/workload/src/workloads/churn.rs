@@ -25,6 +25,7 @@ pub const KIND: Kind = Kind {
     about: "Keep a working set in a steady state: create, delete, read and write files with given weights.",
     source: "our own; models the work of filebench's file servers and fio's file ops",
     params: PARAMS,
+    more_work: &["ops"],
     doc: DOC,
     config: None,
     build: |values, setting| Ok(Box::new(Churn::new(values, setting.seed)?)),

@@ -15,6 +15,8 @@ pub const KIND: Kind = Kind {
     about: "Time any command of yours on a fresh file system of this host.",
     source: "the command line of the user",
     params: PARAMS,
+    // It runs what the user gives.
+    more_work: &[],
     doc: DOC,
     config: None,
     build: |values, _| Ok(Box::new(Command::new(values)?)),

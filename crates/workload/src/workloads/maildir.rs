@@ -37,6 +37,7 @@ pub const KIND: Kind = Kind {
             delivery protocols of mail programs while a reader retrieves them.",
     source: "Maildir benchmark of file systems for qmail, thesmbexchange.com, 2004",
     params: PARAMS,
+    more_work: &["ops"],
     doc: DOC,
     config: None,
     build: |values, setting| Ok(Box::new(Maildir::new(values, setting)?)),

@@ -25,6 +25,7 @@ pub const KIND: Kind = Kind {
     about: "Unpack a directory of mail, then read random messages of it.",
     source: "Maildir benchmark of file systems for qmail, thesmbexchange.com, 2004",
     params: PARAMS,
+    more_work: &["reads"],
     doc: DOC,
     config: None,
     build: |values, setting| Ok(Box::new(MaildirRead::new(values, setting)?)),

@@ -19,6 +19,7 @@ pub const KIND: Kind = Kind {
     about: "Write many small files into the leaves of a tree of directories, then remove the tree.",
     source: "make-many-files.c of linuxinsight, 2006; its ancestor is A. Morton's, 2001",
     params: PARAMS,
+    more_work: &["files"],
     doc: DOC,
     config: None,
     build: |values, _| Ok(Box::new(ManyFiles::new(values)?)),

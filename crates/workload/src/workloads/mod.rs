@@ -59,6 +59,8 @@ pub struct Kind {
     pub source: &'static str,
     /// Its parameters, in the order in which they are shown.
     pub params: &'static [Param],
+    /// The names of the parameters that give it more work, the most important first; empty if none does.
+    pub more_work: &'static [&'static str],
     /// An exact description of its model and of the extent to which the original is known: paragraphs for
     /// `fsdyno show workload`, with citations of the sources.
     pub doc: &'static str,
@@ -168,6 +170,18 @@ mod tests {
                 assert!(!param.about.is_empty() && param.source.starts_with('['), "{}", param.name);
             }
         }
+    }
+
+    #[test]
+    fn more_work_is_a_parameter_of_its_workload_and_only_two_have_none() {
+        for kind in ALL {
+            for name in kind.more_work {
+                let param = kind.params.iter().find(|param| param.name == *name);
+                assert!(param.is_some(), "{} {name}", kind.name);
+            }
+        }
+        let without = ALL.iter().filter(|kind| kind.more_work.is_empty());
+        assert_eq!(without.map(|kind| kind.name).collect::<Vec<_>>(), ["capacity", "command"]);
     }
 
     #[test]

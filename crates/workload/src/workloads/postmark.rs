@@ -19,6 +19,7 @@ pub const KIND: Kind = Kind {
             delete the remaining ones, as PostMark does.",
     source: "J. Katcher, PostMark: a new file system benchmark, NetApp TR-3022, 1997; version 1.51",
     params: PARAMS,
+    more_work: &["number", "transactions"],
     doc: DOC,
     config: Some(config::parameters),
     build: |values, _| Ok(Box::new(Postmark::new(values)?)),

@@ -23,6 +23,7 @@ pub const KIND: Kind = Kind {
     about: "Replay the recorded calls of your program, with each result compared.",
     source: "recordings by fsdyno record; the order by resource is that of ROOT (SOSP 2013)",
     params: PARAMS,
+    more_work: &["copies"],
     doc: DOC,
     config: None,
     build: |values, setting| Ok(Box::new(Replay::new(values, setting)?)),

@@ -26,6 +26,7 @@ pub const KIND: Kind = Kind {
             remove the tree.",
     source: "B. Guenter, ext4 unlink performance, linux-ext4 mailing list, November 2008",
     params: PARAMS,
+    more_work: &["files"],
     doc: DOC,
     config: None,
     build: |values, setting| Ok(Box::new(Tarball::new(values, setting)?)),

@@ -19,6 +19,7 @@ pub const KIND: Kind = Kind {
     about: "Small-file work with think time, alone and next to a neighbour that streams; its latencies.",
     source: "readers of linuxinsight, 2006: latencies next to a dd that writes without end",
     params: PARAMS,
+    more_work: &["rounds"],
     doc: DOC,
     config: None,
     build: |values, setting| Ok(Box::new(Tenants::new(values, setting.seed)?)),

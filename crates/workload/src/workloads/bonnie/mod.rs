@@ -24,6 +24,7 @@ pub const KIND: Kind = Kind {
     about: "Write, rewrite, read and seek in one large file, then make, stat and remove many files.",
     source: "T. Bray, Bonnie, 1996; R. Coker, bonnie++ 2.00a",
     params: PARAMS,
+    more_work: &["file-size", "files"],
     doc: DOC,
     config: None,
     build: |values, setting| Ok(Box::new(Bonnie::new(values, setting.seed)?)),

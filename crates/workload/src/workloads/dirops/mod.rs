@@ -29,6 +29,7 @@ pub const KIND: Kind = Kind {
     about: "Create, optionally stat, and delete many files in one directory.",
     source: "D. Phillips, indexed directories for ext2, Linux kernel mailing list, 2001",
     params: PARAMS,
+    more_work: &["files"],
     doc: DOC,
     config: None,
     build: |values, setting| Ok(Box::new(Dirops::new(values, setting.seed)?)),

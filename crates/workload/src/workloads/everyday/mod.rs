@@ -28,6 +28,7 @@ pub const KIND: Kind = Kind {
     about: "Write documents, songs and films, copy them within the file system, read them back, delete them.",
     source: "readers of linuxinsight, 2006: files of 100 KB, 5 MB and 700 MB",
     params: PARAMS,
+    more_work: &["documents", "songs"],
     doc: DOC,
     config: None,
     build: |values, setting| Ok(Box::new(Everyday::new(values, setting.seed)?)),

@@ -23,6 +23,7 @@ pub const KIND: Kind = Kind {
     about: "Make a regular tree of directories, write files in each, remove files and directories.",
     source: "fdtree 1.0.2, Lawrence Livermore National Laboratory; parameter sets by J. Layton, 2009",
     params: PARAMS,
+    more_work: &["files"],
     doc: DOC,
     config: None,
     build: |values, _| Ok(Box::new(Fdtree::new(values)?)),

@@ -28,6 +28,7 @@ pub const KIND: Kind = Kind {
     about: "Copy source trees in, copy them within the file system, pack and unpack them with tar, remove them.",
     source: "a table by reiser4 advocates, posted to the linuxinsight article of 2006 and to phoronix, 2007",
     params: PARAMS,
+    more_work: &["files"],
     doc: DOC,
     config: None,
     build: |values, setting| Ok(Box::new(SourceTree::new(values, setting.seed)?)),
