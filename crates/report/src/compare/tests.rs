@@ -414,7 +414,7 @@ fn a_failed_trial_on_a_host_belongs_to_the_kernel_that_it_ran_on_and_to_none_if_
     assert_eq!((compared.unfinished.len(), compared.unmatched.len()), (1, 1));
     assert!(words::unfinished(&compared)[0].starts_with("failed: dirops on "), "{compared:?}");
     // A result of one kernel has only one cell for it.
-    let compared = between(&on("5.10.0"), &new);
+    let compared = compare_trials(&on("5.10.0"), &new);
     assert!(compared.new_failed() && compared.unmatched.is_empty(), "{:?}", compared.unmatched);
 }
 
