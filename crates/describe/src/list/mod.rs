@@ -38,7 +38,7 @@ fn threads(kind: &fsdyno_workload::workloads::Kind) -> &'static str {
 struct FilesystemRow {
     name: &'static str,
     about: &'static str,
-    /// What the file system is stored on: a block device, memory, or a directory.
+    /// The backing of the file system: a block device, memory, or a directory.
     backing: &'static str,
     lab: CanRun,
     host: CanRun,

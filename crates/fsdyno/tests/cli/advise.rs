@@ -29,7 +29,7 @@ fn an_invalid_flag_gets_a_message_that_names_the_valid_one() {
         ("--for mail --on . --time soon", "such as 90s, 30m or 2h"),
         ("--for mail --on loop:1G --fs xsf", "did you mean 'xfs'?"),
         ("--for mail --on . --fs xfs", "'.' is already on a file system"),
-        ("--for mail --on . -- make", "with --for own alone"),
+        ("--for mail --on . -- make", "only with --for own"),
         ("--for mail --on /dev/null", "which fsdyno advise does not erase"),
     ] {
         let output = run(folder.path(), &format!("advise {args}"));
