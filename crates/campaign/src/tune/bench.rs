@@ -10,6 +10,7 @@ use fsdyno_tune::{Evaluator, Point, Sample, Space};
 use super::objective::Objective;
 use super::request::Budget;
 use crate::notes::say;
+use crate::speed::took;
 use crate::{Failure, PointSettings, Points};
 
 /// The evaluator of a search: each sample is the result of a trial.
@@ -32,6 +33,8 @@ pub struct Bench<'b, 'p> {
     pub ran: usize,
     /// The time of the default in seconds, once known.
     pub base: Option<f64>,
+    /// The host time of the first trial that ran, without the boot of a guest for a snapshot.
+    pub first_took: Option<Duration>,
 }
 
 /// Returns the settings of a point.
@@ -85,9 +88,11 @@ impl Bench<'_, '_> {
         (self.ran > 0).then(|| self.started.elapsed() / self.ran as u32)
     }
 
-    /// Reports, after the first trial, how long the search will take, and refuses a budget that is too small.
+    /// Reports, after the first trial, how long the search will take, and refuses a budget that is too small. The
+    /// first trial runs alone, the others with as many at a time as there are jobs.
     fn estimate(&self) -> Result<(), Failure> {
-        let (Some(each), 1) = (self.each(), self.ran) else { return Ok(()) };
+        let (Some(took), 1) = (self.first_took, self.ran) else { return Ok(()) };
+        let each = took / u32::from(self.points.jobs().max(1));
         let outlook = outlook(self.budget, each, self.least);
         if is_over(self.budget, each, self.least) {
             return Err(Failure::invalid_use(format!(
@@ -153,8 +158,12 @@ impl Evaluator for Bench<'_, '_> {
                     Err(failure) => refused.push(Some(failure.message)),
                 }
             }
-            let mut trials = self.points.run(&runnable)?.into_iter();
+            let trials = self.points.run(&runnable)?;
             self.ran += self.points.stored().len() - before;
+            if self.ran == 1 {
+                self.first_took = trials.first().map(took);
+            }
+            let mut trials = trials.into_iter();
             for ((point, _), refused) in batch.iter().zip(refused) {
                 let sample = match refused {
                     Some(why) => Sample::Refused(why),

@@ -306,6 +306,7 @@ fn search_one(
         done: 0,
         ran: 0,
         base: None,
+        first_took: None,
     };
     let found = search(&space, &settings, &mut bench).map_err(|error| match error {
         SearchError::Evaluator(failure) => failure,

@@ -328,21 +328,25 @@ impl Scaler {
             let setting = unscaled.option(option)?;
             Some((setting.value.as_ref()?.parse::<Bytes>().ok()?, setting.spot))
         };
-        let (full, spot) =
-            bytes("cacheable").or_else(|| bytes("ram")).unwrap_or((DEFAULT_RAM, run.spot));
+        let machine = unscaled.option("machine").and_then(|setting| setting.value.as_deref());
+        let machine_ram =
+            machine.and_then(|name| fsdyno_machine::find(name).ok()).map(|found| found.ram);
+        let (ram, ram_spot) =
+            bytes("ram").unwrap_or((machine_ram.unwrap_or(DEFAULT_RAM), run.spot));
+        let (full, spot) = bytes("cacheable").unwrap_or((ram, ram_spot));
         let name = format!("the cacheable memory of run '{}', {full},", run.name);
         self.check_minimum(MIN_CACHEABLE.0, full.0, (spot, &name));
         replace_option(scaled, "cacheable", format!("{}K", full.0 / self.divisor / 1024), spot);
         // The RAM shrinks by the same amount, so the guest's own memory is unchanged. If the rest of a large guest's
         // RAM were locked instead, its kernel would have reserved more for itself than is left.
-        if let (Some(_), Some((ram, spot))) = (bytes("cacheable"), bytes("ram")) {
+        if bytes("cacheable").is_some() {
             let reduction = (full.0 - full.0 / self.divisor).min(ram.0);
             // A guest's RAM is a whole number of mebibytes.
             replace_option(
                 scaled,
                 "ram",
                 format!("{}M", (ram.0 - reduction).div_ceil(1 << 20)),
-                spot,
+                ram_spot,
             );
         }
     }

@@ -86,6 +86,11 @@ fn the_guest_keeps_the_memory_that_does_not_cache_files() {
     }
     let args = self::args(&scaled(&text, "1/7").unwrap());
     assert!(args.iter().any(|arg| arg == "--ram=476M"), "whole mebibytes: {args:?}");
+    for (machine, ram) in [("", "--ram=448M"), ("\nmachine = \"server-2026\"", "--ram=1472M")] {
+        let text = STUDY.replace("cacheable = \"640M\"", &format!("cacheable = \"640M\"{machine}"));
+        let args = self::args(&scaled(&text, "1/10").unwrap());
+        assert!(args.iter().any(|arg| arg == ram), "the default RAM is reduced, too: {args:?}");
+    }
 }
 
 #[test]
