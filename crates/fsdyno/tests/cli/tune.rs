@@ -89,6 +89,32 @@ fn a_dry_run_prints_the_budget_and_the_trials_that_it_allows() {
 }
 
 #[test]
+fn the_work_is_reduced_to_fit_a_budget_of_time_unless_the_user_sets_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let cache = folder.path().join("cache/fsdyno");
+    std::fs::create_dir_all(&cache).unwrap();
+    // A trial with the default work takes over 10 minutes, most of which depends on the work.
+    let speeds = r#"{"lab 1 Snapshot/maildir": {"fixed": 2.0, "per_op": 0.005, "trials": 3}}"#;
+    std::fs::write(cache.join("speed.json"), speeds).unwrap();
+    let reduction = |args: &str| {
+        let output = run(folder.path(), &format!("tune maildir --fs ext4 --dry-run {args}"));
+        assert_eq!(code(&output), 0, "{args}: {}", stderr(&output));
+        let text = stderr(&output);
+        let (_, value) = text.split_once("to fit the budget, trials have ops=")?;
+        assert!(value.contains("instead of 10000; to search with the full work"), "{text}");
+        value.split(' ').next()?.parse::<u64>().ok()
+    };
+    let short = reduction("--budget 30m").unwrap();
+    let long = reduction("--budget 3h").unwrap();
+    assert!((100..long).contains(&short) && long < 10_000, "{short} {long}");
+    for args in ["--budget 300h", "--budget 200trials", "--budget 30m --set ops=10000"] {
+        assert_eq!(reduction(args), None, "{args}");
+    }
+    let one_option = reduction("--budget 30m --only journal").unwrap_or(10_000);
+    assert!(one_option > short, "a smaller search needs a smaller reduction: {one_option}");
+}
+
+#[test]
 fn bad_input_is_refused_before_any_work_with_the_accepted_input() {
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("empty.toml"), "filesystem = \"ext4\"\n").unwrap();
