@@ -75,8 +75,8 @@ pub fn run(
 /// A callback for the start of a stage; it receives the disks and the counts so far.
 pub type StageCallback<'a> = &'a mut dyn FnMut(&PausedStage, &[File], Counts) -> io::Result<()>;
 
-/// Runs a guest as [`run`] does; with `profiling`, counts instructions by the code of the kernel, and calls the
-/// callback at the start of each stage.
+/// Runs a guest as [`run`] does; with `profiling`, counts the executed instructions by location in the kernel's
+/// code, and calls the callback at the start of each stage.
 ///
 /// # Errors
 /// [`RunError`]; in any case, QEMU has ended and nothing is left behind.
@@ -209,6 +209,7 @@ impl<'a> Run<'a> {
             asleep = if ready { asleep + 1 } else { 0 };
             if asleep > POLLS_ASLEEP {
                 match self.control().and_then(Qmp::status) {
+                    // The guest stops itself by a deliberate panic event (pvpanic), so this is the expected state.
                     Ok(status) if status == "guest-panicked" => return Ok(self),
                     Ok(_) => {}
                     Err(error) => return Err(self.command_error("boot a guest", error)),
