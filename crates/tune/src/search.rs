@@ -72,9 +72,9 @@ pub enum SearchError<E> {
     DefaultRefused(String),
     /// The budget is too small for one decision.
     #[error(
-        "a budget of {given} trials is too small for one decision: measuring the default and each of {values} \
-         values alone, and confirming the best one with {confirm} more, takes {least}; give at least --budget \
-         {least}trials, or fewer options with --only"
+        "a budget of {given} trials is too small for one decision, which takes at least {least}: 1 for the default, \
+         {values} for the values, each measured alone, and {confirm} to estimate the noise and to confirm the winner; give at least \
+         --budget {least}trials, or fewer options with --only"
     )]
     Budget {
         /// The budget.
@@ -120,7 +120,7 @@ struct Search<'a, E: Evaluator> {
     variances: Variances,
     /// The number of points when the variances were last fitted.
     fitted_points: usize,
-    /// The number of trials reserved for average effects.
+    /// The number of trials reserved for average effects: the effect of each value over all other options.
     reserved: usize,
 }
 
@@ -229,8 +229,8 @@ impl<E: Evaluator> Search<'_, E> {
         let seeds = self.settings.first..self.settings.first + u64::from(self.settings.pilot);
         let requested = seeds.flat_map(|seed| pilot.iter().map(move |point| (point.clone(), seed)));
         self.known.measure(self.evaluator, requested.collect::<Vec<_>>())?;
-        // There are enough repeats to reduce the noise to the minimum difference that matters, if the budget covers
-        // them for each value and for the same number of further points.
+        // Each point is repeated until its noise is below the smallest difference that matters, as far as the budget
+        // covers that for every value and for as many further points.
         let requested =
             (self.known.noise() / self.settings.least).powi(2).ceil().clamp(1.0, 16.0) as u32;
         let affordable = self.trials_left() / (2 * alone.len()).max(1);
