@@ -73,8 +73,8 @@ pub enum SearchError<E> {
     /// The budget is too small for one decision.
     #[error(
         "a budget of {given} trials is too small for one decision, which takes at least {least}: 1 for the default, \
-         {values} for the values, each measured alone, and {confirm} to estimate the noise and to confirm the winner; give at least \
-         --budget {least}trials, or fewer options with --only"
+         {values} for the values, each measured alone, and {confirm} to estimate the noise and to confirm the winner; \
+         give at least --budget {least}trials, or fewer options with --only"
     )]
     Budget {
         /// The budget.

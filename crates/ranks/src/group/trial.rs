@@ -42,7 +42,7 @@ impl State {
     ) -> Result<AgentReport, GroupError> {
         let job = trial.job;
         let plan = job.plan.shared_by().cloned();
-        let plan = plan.ok_or_else(|| trial_failure("the plan is not one of several ranks"))?;
+        let plan = plan.ok_or_else(|| trial_failure("the plan is not for a group of ranks"))?;
         let input = trial.input.as_ref().map(|input| input.input.clone());
         let setting = Setting { seed: job.seed, input };
         let work = workloads::find(&job.plan.workload.name)
