@@ -73,8 +73,8 @@ impl Measured {
             false => (&second, &first),
         };
         self.note(format!(
-            "The instrument ran for {} of the time of '{first}' and {} of that of '{second}': without it, \
-             '{more_affected}' would take up to {} less time relative to '{less_affected}'.",
+            "The instrument ran for {} of the time of '{first}' and {} of that of '{second}': without it, the \
+             time of '{more_affected}' relative to that of '{less_affected}' would be up to {} lower.",
             percent(first_share),
             percent(second_share),
             percent(saved)
