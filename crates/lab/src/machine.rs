@@ -54,9 +54,9 @@ pub enum Attach {
     Pmem,
 }
 
-/// The start of a machine, and its behaviour once its guest has booted.
+/// The start of a machine: boots a guest or restores one, and may stop once the guest has booted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum OnStop {
+pub enum StartMode {
     /// The machine boots and continues.
     GoOn,
     /// The machine boots and stops between two instructions, to be saved.

@@ -13,7 +13,7 @@ use fsdyno_workload::replay::format::{
 use fsdyno_workload::{Call as OpCall, FileSlot, MemoryFs, Op, RareCall};
 
 use crate::ReplayError;
-use crate::initial::{MAX_SIZE, Start};
+use crate::initial::{FirstPassResult, MAX_SIZE};
 use crate::order::{Access, Point, Resource, Touches, add};
 use crate::out::CompiledWriter;
 use crate::phases::Phases;
@@ -98,7 +98,7 @@ pub struct Compiler {
 
 impl Compiler {
     /// Starts from the result of the first pass.
-    pub fn new(start: Start, out: CompiledWriter) -> Result<Compiler, ReplayError> {
+    pub fn new(start: FirstPassResult, out: CompiledWriter) -> Result<Compiler, ReplayError> {
         let ranks = start.ranks.capacity.len();
         if ranks > 1024 {
             return Err(ReplayError::Limit(format!(

@@ -36,7 +36,7 @@ pub const MAX_SIZE: u64 = 1 << 50;
 pub const MAX_TARGET: u64 = 900;
 
 /// The state at the end of the first pass.
-pub struct Start {
+pub struct FirstPassResult {
     /// The initial tree.
     pub fs: MemoryFs,
     /// The inodes of nodes.
@@ -240,7 +240,7 @@ impl Initial {
     }
 
     /// Ends the pass.
-    pub fn finish(mut self) -> Result<(Start, CompiledWriter), ReplayError> {
+    pub fn finish(mut self) -> Result<(FirstPassResult, CompiledWriter), ReplayError> {
         for (path, mode) in std::mem::take(&mut self.modes).into_iter().rev() {
             self.make(OpCall::Chmod { dir: ROOT, mode }, &path, b"")?;
         }
@@ -251,7 +251,7 @@ impl Initial {
             let what = "skipped-pipes,-sockets-and-devices-in-the-tree";
             self.out.facts.insert(what.into(), self.special.to_string());
         }
-        let start = Start {
+        let start = FirstPassResult {
             fs: self.fs,
             nodes: self.nodes,
             roots: self.roots,
