@@ -27,7 +27,8 @@ pub fn note(kind: &Kind) -> Option<String> {
     (kind.name == "maildir").then(|| {
         format!(
             "By default, four deliverers make Dovecot's calls with its fsyncs while mail is retrieved; --set \
-             protocol={COPY} selects the delivery script of 2004, which does not call fsync (the default in study files)."
+             protocol={COPY} selects the delivery script of 2004, which does not call fsync (the default in \
+             study files)."
         )
     })
 }

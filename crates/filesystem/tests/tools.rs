@@ -62,7 +62,7 @@ fn make_for_period(
     size: u64,
     period: Option<&Period>,
 ) -> Option<Image> {
-    // Some names of such kinds are not specs of their own, such as `overlayfs`.
+    // The names of some kinds without mkfs, such as `overlayfs`, are not specs by themselves.
     if catalog::get(spec).is_ok_and(|kind| kind.mkfs.argv.is_empty()) {
         println!("skipped {spec}: it has no mkfs");
         return None;

@@ -47,8 +47,8 @@ pub struct Cli {
     /// Print only results and errors: no progress, no notes
     #[arg(short, long, global = true, conflicts_with = "verbose", display_order = 1000)]
     pub quiet: bool,
-    /// Print more detail: the fsdyno build, kernel and QEMU in use and, for commands that run trials, the mkfs and mount
-    /// commands
+    /// Print more detail: the fsdyno build, kernel and QEMU in use and, for commands that run trials, the mkfs and
+    /// mount commands
     #[arg(short, long, global = true, display_order = 1001)]
     pub verbose: bool,
 }

@@ -10,8 +10,8 @@ use super::request::TuneRequest;
 use crate::notes::say;
 use crate::{Failure, PointSettings, Points};
 
-/// The first seed of the confirmations on other workloads; it is higher than every seed that the search uses, and its
-/// confirmation on the tuned workload.
+/// The first seed of the confirmations on other workloads, higher than every seed of the search and of its confirmation
+/// on the tuned workload.
 const FIRST_SEED: u64 = 5_001;
 
 /// Number of trials per side.

@@ -102,8 +102,8 @@ fn measured_parameters(
         new_parameter(
             "outer_rate_kb",
             json!(rates.outer),
-            "measured: long reads at 13 offsets, and a line fitted to the square of their rates by least squares (if the \
-             rate falls linearly with the track number, its square falls linearly with the offset)",
+            "measured: long reads at 13 offsets, and a line fitted to the square of their rates by least squares (if \
+             the rate falls linearly with the track number, its square falls linearly with the offset)",
         ),
         new_parameter("inner_rate_kb", json!(rates.inner), "measured with the outer rate"),
         new_parameter(

@@ -106,7 +106,8 @@ impl Timeline<'_> {
 /// The mark of a claim whose verdict differs between kernels.
 const CHANGES: &str = "*";
 /// The meaning of the cells and of [`CHANGES`].
-pub const CHANGES_MEAN: &str = "The number after a verdict is the one that the claim's check measured. * the verdict differs between kernels.";
+pub const CHANGES_MEAN: &str = "The number after a verdict is the one that the claim's check \
+    measured. * the verdict differs between kernels.";
 
 /// Returns true if the verdicts of a claim differ.
 pub fn changes(states: &[&Claim]) -> bool {
