@@ -18,7 +18,7 @@ impl<R: BufRead, W: Write> Asker<R, W> {
     /// Asks a question until `parse` accepts the answer; an empty answer selects the default.
     ///
     /// # Errors
-    /// The end of the answers.
+    /// The input ended before the question was answered.
     pub fn ask<T>(
         &mut self,
         question: &str,
@@ -71,7 +71,7 @@ mod tests {
         let purpose = asker.ask("What for?", None, purpose::parse).unwrap();
         assert_eq!(purpose.name, "mail");
         assert!(asker.confirm("Run?"));
-        assert!(!asker.confirm("Run?"), "the end of the answers means no");
+        assert!(!asker.confirm("Run?"), "the end of the input means no");
         assert!(asker.ask("On?", None, purpose::parse).is_err());
         let shown = String::from_utf8(asker.questions).unwrap();
         let lines: Vec<&str> = shown.lines().collect();

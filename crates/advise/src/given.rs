@@ -45,7 +45,7 @@ pub fn check(given: &Given) -> Result<(), Failure> {
     }
     if let (Some(TrialTarget::Directory(path)), Some(_)) = (&given.on, &given.fs) {
         return Err(Failure::invalid_use(format!(
-            "--fs: '{path}' is already on a file system; give a machine or loop:8G to compare others"
+            "--fs: '{path}' is already on a file system; to compare others, give a machine or loop:8G as --on"
         )));
     }
     Ok(())
@@ -89,7 +89,7 @@ pub fn from_options(given: &Given) -> Result<Answers, Failure> {
 /// Returns the answers from options, and from questions for options that are not given.
 ///
 /// # Errors
-/// The end of the answers.
+/// The input ended before all questions were answered.
 pub fn from_questions<R: BufRead, W: Write>(
     given: &Given,
     asker: &mut Asker<R, W>,
@@ -115,8 +115,9 @@ pub fn from_questions<R: BufRead, W: Write>(
         Some(on) => on.clone(),
         None => {
             let machines = fsdyno_machine::names().collect::<Vec<_>>().join(", ");
-            let question =
-                format!("On what? A machine ({machines}), a directory of this host, or loop:SIZE");
+            let question = format!(
+                "Where should the trials run? A machine ({machines}), a directory of this host, or loop:SIZE"
+            );
             asker.ask(&question, None, answers::parse_trial_target)?
         }
     };

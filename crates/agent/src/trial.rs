@@ -84,7 +84,7 @@ pub fn run(
     if let Some(error) = trial.target.device_error() {
         result = Err(format!(
             "the lab ran out of space for the modelled disk's bytes ({error}): the file system wrote \
-             more than 14 GiB and twice what the workload needs; use fewer or smaller files (--set), \
+             more than 14 GiB, and more than twice what the workload needs; use fewer or smaller files (--set), \
              or a file system with less write overhead"
         ));
     }
@@ -162,7 +162,7 @@ impl Trial<'_> {
     fn run(&mut self) -> Result<(), String> {
         let plan = &self.job.plan;
         if self.job.task == Task::Prepare {
-            return self.make();
+            return self.prepare_image();
         }
         let setting = Setting { seed: self.job.seed, input: self.input.clone() };
         let workload = workloads::find(&plan.workload.name)
@@ -219,9 +219,9 @@ impl Trial<'_> {
     }
 
     /// Creates only the part of the trial that persists on the disks.
-    fn make(&mut self) -> Result<(), String> {
+    fn prepare_image(&mut self) -> Result<(), String> {
         self.stage(Stage::Preparing);
-        self.describe()?;
+        self.set_conditions()?;
         self.wait_for_clock();
         let conditions = &mut self.conditions;
         match self.job.plan.age().is_some() {
@@ -238,7 +238,7 @@ impl Trial<'_> {
         self.target.finish().map_err(failed("unmount"))
     }
 
-    /// Ages the freshly mounted file system, untimed.
+    /// Ages the freshly mounted file system; its calls do not count towards the target's timed work.
     fn age(&mut self) -> Result<(), String> {
         let Some(plan) = self.job.plan.age().cloned() else { return Ok(()) };
         self.target.set_timed(false);
@@ -307,8 +307,8 @@ impl Trial<'_> {
         Ok(())
     }
 
-    /// Records the conditions in effect before the target is touched.
-    fn describe(&mut self) -> Result<(), String> {
+    /// Sets the sysctls, checks the machine, and records the conditions, before the target is touched.
+    fn set_conditions(&mut self) -> Result<(), String> {
         let plan = &self.job.plan;
         machine::set_sysctls(&plan.sysctls).map_err(failed("prepare"))?;
         self.conditions.venue = if plan.in_lab() { "lab" } else { "host" }.to_string();
@@ -317,14 +317,14 @@ impl Trial<'_> {
             machine::check_clock(&lab.cpu).map_err(failed("prepare"))?;
             self.conditions.notes.extend(machine::describe_unscaled_timer(&lab.cpu));
         }
-        if let Some(counting) = self.processor() {
+        if let Some(counting) = self.counts_only_issuer() {
             processor::start(counting).map_err(failed("prepare"))?;
         }
         Ok(())
     }
 
     fn prepare(&mut self) -> Result<(), String> {
-        self.describe()?;
+        self.set_conditions()?;
         self.wait_for_clock();
         self.target.prepare(&mut self.conditions).map_err(failed("prepare"))?;
         self.measured.setup = self.target.setup();
@@ -341,7 +341,7 @@ impl Trial<'_> {
     }
 
     /// Returns, if the guest runs under a processor model, whether the model counts only the issuing thread.
-    fn processor(&self) -> Option<bool> {
+    fn counts_only_issuer(&self) -> Option<bool> {
         let processor = self.job.plan.lab()?.cpu.processor()?;
         self.in_virtual_time().then_some(processor.counting)
     }
@@ -378,7 +378,7 @@ impl Trial<'_> {
     ) -> Result<(), String> {
         let spec = &phases[index];
         if spec.gap == GapKind::BackToBack && index > 0 {
-            self.begin_back_to_back(spec.name, phases[index - 1].name);
+            self.note_back_to_back(spec.name, phases[index - 1].name);
             return Ok(());
         }
         self.stage(Stage::Gap);
@@ -391,7 +391,7 @@ impl Trial<'_> {
             if spec.gap == GapKind::None {
                 self.conditions.notes.push(format!(
                     "phase {} follows the verification of phase {}, which has read the tree back \
-                     ({}): caches hold data from the verification, which are not read from the device",
+                     ({}), so this phase finds data in the cache that it would otherwise read from the device",
                     spec.name,
                     phases[index - 1].name,
                     match self.job.plan.verify {
@@ -411,8 +411,8 @@ impl Trial<'_> {
         Ok(())
     }
 
-    /// Begins a phase immediately, as in the original program.
-    fn begin_back_to_back(&mut self, name: &str, before: &str) {
+    /// Records that a phase follows the previous one immediately, as in the benchmark that the workload reproduces.
+    fn note_back_to_back(&mut self, name: &str, before: &str) {
         let wanted = GapKind::BackToBack.name().to_string();
         let (done, elapsed_ns) = (wanted.clone(), Nanos::default());
         self.measured.gaps.push(Gap { before: name.to_string(), wanted, done, elapsed_ns });
@@ -461,6 +461,7 @@ impl Trial<'_> {
             phases.filter_map(|phase| phase.books.get(unit).copied()).sum()
         };
         Ok(Capacity {
+            // Read from a full file system, these are its values when full.
             free_full: full.free_empty,
             inodes_full: full.inodes_empty,
             files: count("files"),

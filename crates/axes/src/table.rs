@@ -48,8 +48,9 @@ pub const AXES: &[Axis] = &[
         help: "The target: 'lab' (a guest in virtual time on a modelled disk); a directory of this host; as root \
                'loop:SIZE' (a loop device over a sparse file in the result folder) or 'ram:SIZE' (a loop device over \
                a file in memory), created for each trial and removed after it; a whole drive, such as \
-               /dev/disk/by-id/..., reformatted for each trial (needs --erase); or 'model' (a model of ext2's \
-               directory code as of 2001, run without a kernel: classic-ext2, cached-ext2, indexed-ext2). May be repeated",
+               /dev/disk/by-id/..., reformatted for each trial (with --erase of fsdyno run); or 'model' (a model of \
+               ext2's directory code as of 2001, run without a kernel: classic-ext2, cached-ext2, indexed-ext2). May be \
+               repeated",
         default: "lab",
         many: true,
         targets: ALL_TARGETS,

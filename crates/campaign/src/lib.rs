@@ -36,7 +36,7 @@ pub mod rows;
 pub mod run;
 mod run_error;
 pub mod schedule;
-pub mod server;
+pub mod server_defaults;
 pub mod settings;
 pub mod share;
 pub mod spec;

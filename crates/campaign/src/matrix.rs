@@ -17,7 +17,7 @@ use crate::rows::Row;
 use crate::rows::device::device_rows;
 use crate::rows::lab::lab_rows;
 use crate::rows::model::{self as model_rows, model_rows};
-use crate::server;
+use crate::server_defaults;
 use crate::settings::settings;
 
 /// Returns the cells, in the order in which the user gave workloads, kernels, disks and file systems.
@@ -196,7 +196,7 @@ fn works(matrix_request: &MatrixRequest) -> Result<Vec<Work>, MatrixError> {
     let mut works = Vec::new();
     for (kind, settings) in kinds.into_iter().zip(&settings) {
         let settings = config::expand(kind, settings).map_err(MatrixError::Wrong)?;
-        let settings = server::with_defaults(kind, settings, matrix_request.author);
+        let settings = server_defaults::with_defaults(kind, settings, matrix_request.author);
         for settings in points(kind, &settings)? {
             works.push(work(kind, &settings, matrix_request)?);
         }

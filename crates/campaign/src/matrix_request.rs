@@ -57,7 +57,7 @@ pub struct MatrixRequest {
 /// endless trials reach it.
 pub const DEFAULT_DEADLINE: Nanos = Nanos(2 * 86_400 * 1_000_000_000);
 
-/// The target of an experiment.
+/// The target of an experiment, resolved.
 #[derive(Clone, Debug)]
 #[allow(clippy::large_enum_variant, reason = "places are few")]
 pub enum Place {

@@ -13,8 +13,8 @@ use crate::files::write_file;
 use crate::notes::say;
 use crate::store::PAGE;
 
-/// Loads the trials of results, without superseded ones, in the order of the tables: rows with the same position in
-/// their commands are in the order of the results. Reports a torn line.
+/// Loads the trials of results, without superseded ones, in the order of the tables: by the row's position in its
+/// command; rows with equal positions follow the order in which the results are given. Reports a torn line.
 ///
 /// # Errors
 /// A file that cannot be read.
@@ -79,7 +79,7 @@ fn sort(trials: &mut [Trial], first_results: &BTreeMap<String, usize>) {
 }
 
 /// Reports the flags of trials that are printed in the format of another program, which does not include flags.
-pub fn say_verdicts(trials: &[Trial], format: Format) {
+pub fn say_flags(trials: &[Trial], format: Format) {
     if format == Format::Special(SpecialFormat::Original) {
         fsdyno_report::flags_and_failures(trials)
             .iter()

@@ -19,13 +19,13 @@ use crate::pace::{Line, Pace, Times};
 /// File name in the user's cache.
 const FILE: &str = "speed.json";
 
-/// The kind of the snapshots of booted guests that were made here.
+/// The key in [`Speeds`] for the time to make a snapshot.
 const SNAPSHOTS: &str = "snapshot";
 
-/// The kind of the boots of trials' guests.
+/// The key in [`Speeds`] for the time to boot the guest of a trial.
 const BOOTS: &str = "boot";
 
-/// The time to make a snapshot before a guest has booted here, in seconds. [OWN]
+/// The assumed time to make a snapshot, in seconds, until a guest has booted on this machine. [OWN]
 const FIRST_BOOT: f64 = 10.0;
 
 /// The paces of this machine by kind of trial.
@@ -66,9 +66,9 @@ impl std::fmt::Display for Estimate {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let boots = match self.boots {
             Duration::ZERO => String::new(),
-            boots => format!(", {} of it for guests that boot once", rough(boots)),
+            boots => format!("{} of it to boot guests for snapshots; ", rough(boots)),
         };
-        write!(f, "about {}{boots} ({})", rough(self.time), self.basis())
+        write!(f, "about {} ({boots}{})", rough(self.time), self.basis())
     }
 }
 
@@ -178,10 +178,10 @@ impl Speeds {
 }
 
 impl Speeds {
-    /// Returns the pace of the narrowest kind that has run here, and whether its trials ran the same workload. The pace
-    /// of an earlier version, which may be several times too long, counts only if there is no other. In the lab, the
-    /// fallback is the pace on other modelled processors: the host's time for a guest's instructions does not depend on
-    /// the modelled processor.
+    /// Returns the pace of the narrowest kind that has run here, and whether its trials ran the same workload. A pace
+    /// stored by an earlier version of fsdyno, which may overestimate times severalfold, counts only if there is no
+    /// other. In the lab, the fallback is the pace on other modelled processors: the host's time for a guest's
+    /// instructions does not depend on the modelled processor.
     fn pace(&self, plan: &Plan) -> Option<(Pace, bool)> {
         let keys = keys(plan);
         // The last kind is that of all workloads.
@@ -264,7 +264,7 @@ mod tests {
         );
         assert_eq!(
             estimate.with_boots(Duration::from_secs(40)).to_string(),
-            "about 4 min, 40 s of it for guests that boot once (estimated from 1 earlier trial on this machine)"
+            "about 4 min (40 s of it to boot guests for snapshots; estimated from 1 earlier trial on this machine)"
         );
         let rough = Estimate { same_work: false, ..estimate };
         assert_eq!(

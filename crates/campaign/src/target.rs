@@ -29,12 +29,12 @@ const FILESYSTEM: &str = "ext4";
 /// The kernel's release in plans that are only checked, before the kernel is resolved.
 const ANY_KERNEL: &str = "default";
 
-/// One target of a command, and the experiment requested for it.
+/// One target of a command, and the matrix requested for it.
 #[derive(Clone, Debug)]
 pub struct TargetRequest {
-    /// The experiment, with the file systems of this target.
+    /// The requested matrix, with the file systems of this target.
     pub matrix_request: MatrixRequest,
-    /// The target.
+    /// The resolved target.
     pub place: Place,
 }
 
@@ -46,11 +46,9 @@ pub fn parse_targets(run: &RunSpec) -> Result<Vec<TargetRequest>, Failure> {
     crate::ranks::check(run)?;
     let lab = [Target::Lab.to_string()];
     let on = if run.axes.on.is_empty() { &lab } else { run.axes.on.as_slice() };
-    if let Some((index, on)) = on.iter().enumerate().find(|(index, one)| on[..*index].contains(one))
-    {
+    if let Some((_, on)) = on.iter().enumerate().find(|(index, one)| on[..*index].contains(one)) {
         return Err(Failure::invalid_use(format!(
-            "--on {on} is given {} times; give it once",
-            index + 1
+            "--on {on} is given more than once; give it once"
         )));
     }
     let targets = on.iter().map(|on| parse_target(on)).collect::<Result<Vec<_>, _>>()?;

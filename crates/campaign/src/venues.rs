@@ -7,7 +7,7 @@ use fsdyno_record::mailbox::Progress;
 use fsdyno_record::{Job, Plan};
 use fsdyno_venue::{FinishedTrial, Identity, Venue, VenueError, Watch};
 
-/// The venues of a command's targets.
+/// The venues of a command's resolved targets ([`Place`]).
 pub struct Venues(Vec<(Place, Option<Box<dyn Venue>>)>);
 
 impl Venues {

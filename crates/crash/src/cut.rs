@@ -119,7 +119,11 @@ impl DiskFault {
     pub const ALL: &[(&str, &str, DiskFault)] = &[
         ("honest", "Flushed data are on the medium", DiskFault::Honest),
         ("drops-flushes", "Answers a flush and writes nothing for it", DiskFault::DropsFlushes),
-        ("reorders", "Writes data that follow a flush before earlier data", DiskFault::Reorders),
+        (
+            "reorders",
+            "Persists writes issued after a flush before earlier writes",
+            DiskFault::Reorders,
+        ),
         ("tears", "Leaves one of its last writes half written within a sector", DiskFault::Tears),
     ];
 }

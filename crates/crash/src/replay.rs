@@ -66,7 +66,7 @@ impl<'a> Replay<'a> {
                     match event.kind {
                         PhaseEventKind::Begin => self.begin_phase(event.phase, event.time),
                         PhaseEventKind::Returned => {}
-                        PhaseEventKind::Synced if self.guarantee.whole => {
+                        PhaseEventKind::Synced if self.guarantee.sync_covers_everything => {
                             self.tree.settle_all(event.time)
                         }
                         PhaseEventKind::Synced => {}
@@ -145,7 +145,7 @@ pub fn acknowledged(
                 let Effect::Sync(synced) = op.call.facts().effect else { continue };
                 let acknowledges = match synced {
                     Synced::File(_) | Synced::Dir(_) => true,
-                    Synced::All => guarantee.whole,
+                    Synced::All => guarantee.sync_covers_everything,
                 };
                 let failed = acks.failed.contains(&(index, rank as usize, number));
                 let succeeds = op.expect == Expect::Success && !failed;
@@ -153,8 +153,10 @@ pub fn acknowledged(
             }
         }
     }
-    let synced =
-        acks.events.iter().filter(|event| guarantee.whole && event.kind == PhaseEventKind::Synced);
+    let synced = acks
+        .events
+        .iter()
+        .filter(|event| guarantee.sync_covers_everything && event.kind == PhaseEventKind::Synced);
     times.extend(synced.map(|event| event.time));
     times.sort_unstable();
     times

@@ -317,7 +317,9 @@ impl Tree {
             match change {
                 Change::Synced { .. } | Change::SyncedAll if when.in_flight => {}
                 Change::Synced { inode } => self.make_durable(inode, when.start, data),
-                Change::SyncedAll if guarantee.whole => self.settle_all(when.start),
+                Change::SyncedAll if guarantee.sync_covers_everything => {
+                    self.settle_all(when.start)
+                }
                 _ => self.record(&change, when),
             }
             if when.in_flight {

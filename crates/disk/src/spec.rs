@@ -122,7 +122,7 @@ pub enum SpecError {
         message: String,
     },
     /// A parameter out of its range.
-    #[error("use the disk in {file}: {name} is {value}, but must be {range}")]
+    #[error("invalid disk profile {file}: {name} is {value}, but must be {range}")]
     Parameter {
         /// The file.
         file: String,

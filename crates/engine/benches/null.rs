@@ -50,7 +50,7 @@ fn main() {
     for (kind, _, times) in &mut rows {
         times.sort_by(f64::total_cmp);
         match times.as_slice() {
-            [] => println!("{:14} has only ops that a file system must expand", kind.name),
+            [] => println!("{:14} not measured: each of its ops needs a file system", kind.name),
             [minimum, .., maximum] => {
                 let median = times[times.len() / 2];
                 let mark = if median > LIMIT { "  over 100" } else { "" };

@@ -25,7 +25,7 @@ pub struct Outcome {
     pub bytes_read: Bytes,
     /// Think time: time that the workload slept or spun between ops.
     pub think_time: Nanos,
-    /// Number of trees removed by expanded ops.
+    /// Number of trees removed by ops that the issuer expands into many calls.
     pub removals: u64,
 }
 
@@ -142,6 +142,7 @@ impl<'a> Meter<'a> {
     #[inline(always)]
     pub(crate) fn count(&mut self, kind: OpKind, latency: Nanos) -> bool {
         self.recorder.record(kind, latency);
+        // At the rank's alarm (a tick is due, or another rank waits for this op), `on_alarm` decides whether to go on.
         self.rank_progress.count_op() || self.progress.on_alarm(self.rank, self.tick)
     }
 
@@ -286,7 +287,7 @@ impl<'a> Meter<'a> {
         self.think_time += slept + self.last.since(from);
     }
 
-    /// Ends the rank that this meter counts for.
+    /// Ends the current rank (see [`Meter::switch_rank`]).
     pub(crate) fn end(&mut self) {
         self.ops += self.progress.end(self.rank, self.tick);
     }
@@ -305,8 +306,8 @@ impl<'a> Meter<'a> {
         }
     }
 
-    /// Checks the result of a call that moved bytes, failed, or should have failed against the
-    /// workload's expectation.
+    /// Checks a call's result against the workload's expectation; required if the call moved bytes, failed, or should
+    /// have failed.
     pub(crate) fn check_result(&mut self, result: i64, kind: OpKind, op: &Op) -> Result<(), Cause> {
         let expected = match op.expect {
             Expect::Success => result >= 0,

@@ -27,10 +27,10 @@ pub enum Names {
 pub struct Guarantee {
     /// Names that fsync(2) of a file makes durable.
     pub names: Names,
-    /// True if sync(2) and syncfs(2) make everything durable. The kernel passes them to a process that serves a
-    /// file system only if `sync_fs` is set, which only virtiofs does (fs/fuse/inode.c, fuse_sync_fs).
-    #[serde(default = "yes")]
-    pub whole: bool,
+    /// True if sync(2) and syncfs(2) make everything durable. For FUSE, the kernel forwards them to the server only
+    /// if `sync_fs` is set, which only virtiofs does (fs/fuse/inode.c, fuse_sync_fs).
+    #[serde(default = "yes", rename = "whole")]
+    pub sync_covers_everything: bool,
     /// Command that repairs it unattended, or empty if no command does so safely.
     #[serde(default)]
     pub repair: Vec<String>,
@@ -66,7 +66,7 @@ mod tests {
 
     #[test]
     fn a_process_that_serves_a_file_system_gets_no_sync() {
-        let whole = |kind| Guarantee::of(kind).map(|guarantee| guarantee.whole);
+        let whole = |kind| Guarantee::of(kind).map(|guarantee| guarantee.sync_covers_everything);
         assert_eq!((whole("ext4"), whole("fuse2fs")), (Some(true), Some(false)));
         assert!(whole("tmpfs").is_none() && !Guarantee::kinds().any(|kind| kind == "raw"));
     }

@@ -32,10 +32,10 @@ impl Spec {
         let Some((sizing, entry)) = self.size_entry()? else { return Ok(None) };
         let value = entry.value();
         sizing.read(value).map(Some).ok_or_else(|| {
-            let problem = format!("'{} {value}' is not a journal size", sizing.at);
+            let problem = format!("'{} {value}' is not a journal size", sizing.option);
             let hint = match sizing.unit {
                 Bytes(1) => "give it in bytes, or with k, m or g".to_string(),
-                unit => format!("give a number of units of {unit}"),
+                unit => format!("give a plain number, which counts units of {unit}"),
             };
             SpecError::new(problem, hint)
         })
@@ -58,9 +58,9 @@ impl Spec {
         let Some(sizing) = self.journal_sizing() else { return Ok(None) };
         let Ok(kind) = catalog::get(&self.base().kind) else { return Ok(None) };
         let options = kind.known().read(program(kind), &self.base().mkfs)?;
-        let (name, key) = match sizing.at.split_once(' ') {
+        let (name, key) = match sizing.option.split_once(' ') {
             Some((name, key)) => (name, Some(key)),
-            None => (sizing.at.as_str(), None),
+            None => (sizing.option.as_str(), None),
         };
         let found = options.iter().enumerate().find_map(|(at, item)| {
             let value = item.value.as_deref().filter(|_| item.option == name)?;
@@ -161,6 +161,8 @@ mod tests {
             blocks,
             "'-l size 16384b' is not a journal size; give it in bytes, or with k, m or g"
         );
-        assert!(error("ext4 -J size=64M").ends_with("give a number of units of 1 MiB"));
+        assert!(
+            error("ext4 -J size=64M").ends_with("give a plain number, which counts units of 1 MiB")
+        );
     }
 }

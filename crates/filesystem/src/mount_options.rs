@@ -30,12 +30,12 @@ const SECURITY: &[&str] = &["context", "fscontext", "defcontext", "rootcontext"]
 
 impl Filesystem {
     /// Checks one mount option and its value.
-    fn check_mount_option(&self, known: &Known, option: &str) -> Result<(), SpecError> {
+    fn check_mount_option(&self, rules: &Known, option: &str) -> Result<(), SpecError> {
         let (name, value) = option.split_once('=').unwrap_or((option, ""));
         let refused = |reason: &str| {
             SpecError::new(format!("the mount option '{name}' cannot be used here"), reason)
         };
-        if let Some(reason) = known.refused.get(&format!("mount {name}")) {
+        if let Some(reason) = rules.refused.get(&format!("mount {name}")) {
             return Err(refused(reason));
         }
         if let Some((_, reason)) = NEVER.iter().find(|(never, _)| *never == name) {
@@ -45,10 +45,10 @@ impl Filesystem {
             return Ok(());
         }
         let known_names =
-            if self.mount.known.is_empty() { &known.mount } else { &self.mount.known };
+            if self.mount.known.is_empty() { &rules.mount } else { &self.mount.known };
         if SECURITY.contains(&name) || known_names.iter().any(|known| known == name) {
-            known.check_device(&format!("mount {name}"), value)?;
-            return known.check_value(option);
+            rules.check_device(&format!("mount {name}"), value)?;
+            return rules.check_value(option);
         }
         let names = FLAGS.iter().map(|flag| flag.name);
         let names: Vec<&str> = known_names.iter().map(String::as_str).chain(names).collect();
@@ -60,7 +60,7 @@ impl Filesystem {
     pub(crate) fn mount_options(
         &self,
         spec: &Spec,
-        outer: Option<&Journal>,
+        external_journal: Option<&Journal>,
         period: Option<&PeriodSettings<'_>>,
     ) -> Result<String, SpecError> {
         let period_options =
@@ -68,7 +68,8 @@ impl Filesystem {
         for option in period_options.iter().chain(&spec.mount) {
             self.check_mount_option(self.known(), option)?;
         }
-        let fixed = [Some(&self.mount.options), outer.map(|outer| &outer.mount)];
+        let journal_options = external_journal.map(|journal| &journal.mount);
+        let fixed = [Some(&self.mount.options), journal_options];
         let fixed = fixed.into_iter().flatten().filter(|options| !options.is_empty());
         let period_options = period_options
             .iter()

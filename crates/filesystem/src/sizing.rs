@@ -11,7 +11,8 @@ const BINARY: [char; 8] = ['k', 'm', 'g', 't', 'K', 'M', 'G', 'T'];
 #[serde(deny_unknown_fields)]
 pub struct Sizing {
     /// An option of mkfs, or option and name such as `-J size`.
-    pub at: String,
+    #[serde(rename = "at")]
+    pub option: String,
     /// The unit of a plain number; if mkfs counts in bytes, it also accepts the suffixes K, M and G.
     #[serde(deserialize_with = "size")]
     pub unit: Bytes,
@@ -21,8 +22,8 @@ pub struct Sizing {
     /// The minimum size of a journal with the settings of a [`crate::Period`], if it differs.
     #[serde(default, deserialize_with = "some_size")]
     pub least_for_period: Option<Bytes>,
-    /// The minimum size of a second disk for a journal whose size is not given, if larger than the minimum size of a
-    /// journal.
+    /// The minimum size of a second disk for the journal if the journal's size is not given; `None` if it is that of
+    /// a journal.
     #[serde(default, deserialize_with = "some_size")]
     pub least_disk: Option<Bytes>,
 }

@@ -1,7 +1,7 @@
 //! The grammar of a file system spec: `[NAME=]KIND [mkfs options...] [@ mount,options]`.
 //!
-//! Three kinds have a colon after their name instead: `overlayfs[,option...]:SPEC`, mounted over another file system;
-//! `nfs:SPEC` and `smb:SPEC`, which share a different one over a network; and `fuse: [MKFS... ;] COMMAND...`,
+//! Some kinds have a colon after their name instead: `overlayfs[,option...]:SPEC`, mounted over another file system;
+//! `nfs:SPEC` and `smb:SPEC`, which share another file system over a network; and `fuse: [MKFS... ;] COMMAND...`,
 //! mounted by a command.
 
 use std::fmt;
@@ -41,7 +41,11 @@ impl Spec {
         let words = words::split(text)?;
         let Some((first, remaining)) = words.split_first() else {
             let kinds = catalog::names().join(", ");
-            return Err(SpecError::at(1, "an empty spec", format!("there are: {kinds}")));
+            return Err(SpecError::at(
+                1,
+                "an empty spec",
+                format!("the file systems are: {kinds}"),
+            ));
         };
         let (label, word) = split_label(first)?;
         if let Some((head, remainder)) = word.text.split_once(':') {

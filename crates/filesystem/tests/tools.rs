@@ -62,7 +62,9 @@ fn make_for_period(
     size: u64,
     period: Option<&Period>,
 ) -> Option<Image> {
+    // The names of some kinds without mkfs, such as `overlayfs`, are not specs by themselves.
     if catalog::get(spec).is_ok_and(|kind| kind.mkfs.argv.is_empty()) {
+        println!("skipped {spec}: it has no mkfs");
         return None;
     }
     let spec = Spec::parse(spec).unwrap();
@@ -125,7 +127,8 @@ impl Image {
         found
     }
 
-    /// Returns all blocks of 64 KiB that are not zeros, with their places, and the end. Most of an image is a hole.
+    /// Returns all blocks of 64 KiB that are not zeros, with their offsets, and the image's length. Most of an image is
+    /// a hole.
     fn bytes(&self) -> (Vec<(u64, Vec<u8>)>, u64) {
         const BLOCK: usize = 64 << 10;
         let (zeros, mut block) = ([0; BLOCK], [0; BLOCK]);
@@ -142,8 +145,8 @@ impl Image {
         (blocks, length)
     }
 
-    /// Overwrites every 4 KiB block from `from` to `to` that is not all zeros, so that copies which
-    /// could serve instead are hit too.
+    /// Overwrites every 4 KiB block from `from` to `to` that is not all zeros, so that backup copies of
+    /// the metadata are damaged too.
     fn damage(&self, from: u64, to: u64) {
         let file = OpenOptions::new().read(true).write(true).open(&self.device).unwrap();
         let mut block = [0; 4096];

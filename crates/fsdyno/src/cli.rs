@@ -47,7 +47,8 @@ pub struct Cli {
     /// Print only results and errors: no progress, no notes
     #[arg(short, long, global = true, conflicts_with = "verbose", display_order = 1000)]
     pub quiet: bool,
-    /// Print more detail: the fsdyno build, kernel and QEMU in use and, where trials run, their mkfs and mount commands
+    /// Print more detail: the fsdyno build, kernel and QEMU in use and, for commands that run trials, the mkfs and
+    /// mount commands
     #[arg(short, long, global = true, display_order = 1001)]
     pub verbose: bool,
 }
@@ -99,7 +100,7 @@ pub enum Command {
     Note(Note),
     /// Explain a stored result: disk requests by file-system structure, instructions by kernel function
     Why(Why),
-    /// Run a command and record its calls on files as a trace
+    /// Run a command and record its file system calls as a trace
     Record(crate::commands::record::Record),
     /// Make a trace from what another tool recorded: strace, fio, LTTng
     Import(crate::commands::import::Import),

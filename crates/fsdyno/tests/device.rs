@@ -89,7 +89,7 @@ fn every_file_system_that_this_host_has_is_made_filled_verified_and_checked_on_a
         assert_eq!(check["clean"], true, "{check}");
         assert!(check["argv"].to_string().contains("/dev/loop"), "{check}");
         for phase in measured["phases"].as_array().unwrap() {
-            // The content of a process's memory is unknown.
+            // A FUSE process may hold unwritten data in its memory, so no durable time is known.
             let fuse = conditions["userspace"] == true;
             assert_eq!(phase["durable_ns"].is_u64(), !fuse, "{phase}");
             assert_eq!(phase["kernel_cpu_ns"]["fuse"].as_u64() > Some(0), fuse, "{phase}");
@@ -164,8 +164,8 @@ fn external_journals_and_memory_as_a_medium() {
     assert!(html.contains("--on ram:512M") && html.contains("--journal-size 64M"));
 }
 
-/// Tests FUSE commands that fail, and the reported reasons. A command that runs in the background is among the specs of
-/// the lab.
+/// Tests FUSE commands that fail, and the reported reasons. The lab's tests include a command that goes into the
+/// background.
 #[test]
 fn a_fuse_process_that_dies_or_hangs_fails_its_trial_with_a_reason() {
     if !can_mount() {
@@ -188,7 +188,7 @@ fn a_fuse_process_that_dies_or_hangs_fails_its_trial_with_a_reason() {
     let dies = command("dies", "echo last words; (sleep 1; kill -9 $$) & exec fuse2fs $1 $2 -f");
     let refuses = command("refuses", "echo no such option >&2; exit 3");
     let hangs = command("hangs", "fuse2fs $1 $2 -f; exec sleep 1000");
-    let killed = "the file system's process ended with killed by signal 9: last words";
+    let killed = "the file system's process ended (killed by signal 9): last words";
     let mut cases = vec![(dies, "40000", killed), (refuses, "10", "(exit code 3): no such option")];
     // The trial waits a minute for this command.
     cases.extend(common::full().then_some((
@@ -346,7 +346,7 @@ fn ctrl_c_returns_when_the_loop_is_gone() {
     let pid = child.id() as i32;
     let ours = || loops::marked().into_iter().find(|it| it.mark.pid == pid);
     common::wait_until("the loop", || ours().is_some());
-    // The kernel releases the loop device only after it has written this data.
+    // The kernel releases a loop device only after pending writes are complete, so wait until one is in flight.
     let stat =
         Path::new("/sys/block").join(ours().unwrap().path.file_name().unwrap()).join("inflight");
     common::wait_until("a write", || {

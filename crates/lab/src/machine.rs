@@ -24,7 +24,8 @@ pub struct Machine {
     /// The workload's input, if it has one: a file whose size is a power of two. The guest reads it from a
     /// separate PCI memory region, outside its RAM.
     pub input: Option<Arc<File>>,
-    /// Memory for the log of the disks' requests, if the guest serves any; rounded up to a power of two.
+    /// Memory for the log of the requests to the disks that the guest itself serves, if there are any; rounded up to a
+    /// power of two.
     pub log: Option<Bytes>,
     /// The folder of the disks' nameless files on the host.
     pub workdir: PathBuf,
@@ -53,12 +54,12 @@ pub enum Attach {
     Pmem,
 }
 
-/// The behaviour of the machine once its guest has booted.
+/// The start of a machine: boots a guest or restores one, and may stop once the guest has booted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum OnStop {
-    /// The machine continues.
+pub enum StartMode {
+    /// The machine boots and continues.
     GoOn,
-    /// The machine stops between two instructions, to be saved.
+    /// The machine boots and stops between two instructions, to be saved.
     Save,
     /// The machine does not boot, but continues from a saved state.
     Restore,

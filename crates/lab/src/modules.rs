@@ -285,9 +285,9 @@ fn contents(path: &Path) -> Result<Vec<u8>, LabError> {
     Ok(without_signature(bytes))
 }
 
-/// Removes an appended signature (include/linux/module_signature.h: the signature, a struct of 12 bytes that ends with
-/// its big-endian length, and a magic string). Checking one takes the guest 0.2 virtual seconds for ext4 and 0.5 for
-/// xfs, and distributions' kernels accept unsigned modules.
+/// Removes an appended signature (include/linux/module_signature.h: the signature, a 12-byte struct whose last
+/// field is the signature's length (big-endian), and a magic string). Checking a signature takes the guest 0.2 virtual
+/// seconds for ext4 and 0.5 for xfs, and distributions' kernels accept unsigned modules.
 fn without_signature(mut bytes: Vec<u8>) -> Vec<u8> {
     const MARK: &[u8] = b"~Module signature appended~\n";
     const STRUCT: usize = 12;

@@ -9,7 +9,7 @@ use fsdyno_record::guest::{DISK_SLOT, INIT_ARGUMENTS, INPUT_SLOT, LOG_SLOT, MAIL
 use fsdyno_record::mailbox;
 use fsdyno_record::plan::{AccelPlan, CpuPlan};
 
-use crate::machine::{Attach, DiskRegion, Machine, OnStop};
+use crate::machine::{Attach, DiskRegion, Machine, StartMode};
 
 /// The machine's QEMU arguments that are part of the identity: component, option, value.
 ///
@@ -20,7 +20,7 @@ use crate::machine::{Attach, DiskRegion, Machine, OnStop};
 /// - `-cpu`: a named model, so that a different QEMU version adds no features; it has neither rdrand nor
 ///   rdseed (random), nor erms and fsrm (`rep movsb` counts as one instruction per byte).
 /// - `-rtc`: the same date in every trial.
-/// - `pvpanic`: stops a booted guest at the point where it can be saved ([`OnStop`]); a guest that is not saved
+/// - `pvpanic`: stops a booted guest at the point where it can be saved ([`StartMode`]); a guest that is not saved
 ///   has it too, so that both execute the same instructions.
 pub const MACHINE_ARGUMENTS: &[(&str, &str, &str)] = &[
     ("accelerator", "-accel", "tcg,thread=single"),
@@ -106,18 +106,18 @@ pub fn arguments(
     cpu: &CpuPlan,
     extra_parameters: &str,
     machine: &Machine,
-    on_stop: OnStop,
+    start_mode: StartMode,
     files: &Inherited,
 ) -> Vec<String> {
     let mut out = Arguments(Vec::new());
     machine_arguments(&mut out, cpu, machine);
-    let stop = if on_stop == OnStop::Save { "pause" } else { "none" };
+    let stop = if start_mode == StartMode::Save { "pause" } else { "none" };
     out.add("-action", format!("panic={stop}"));
     if let Some(socket) = files.control {
         out.add("-chardev", format!("socket,id=control,fd={socket}"));
         out.add("-mon", "chardev=control,mode=control".into());
     }
-    if on_stop == OnStop::Restore {
+    if start_mode == StartMode::Restore {
         out.add("-incoming", "defer".into());
     }
     out.add("-display", "none".into());
@@ -255,19 +255,19 @@ mod tests {
         }
     }
 
-    fn line_with(files: &Inherited, on_stop: OnStop, disks: Vec<DiskRegion>) -> String {
-        arguments(&CpuPlan::default(), "", &machine(disks), on_stop, files).join(" ")
+    fn line_with(files: &Inherited, start_mode: StartMode, disks: Vec<DiskRegion>) -> String {
+        arguments(&CpuPlan::default(), "", &machine(disks), start_mode, files).join(" ")
     }
 
     fn line(disks: Vec<DiskRegion>) -> String {
-        line_with(&files(), OnStop::GoOn, disks)
+        line_with(&files(), StartMode::GoOn, disks)
     }
 
     #[test]
     fn kvm_has_its_own_timer_and_no_instruction_count() {
         let machine = Machine { accel: AccelPlan::Kvm, ..machine(one_disk()) };
         let cpu = CpuPlan::default();
-        let line = arguments(&cpu, "", &machine, OnStop::GoOn, &files()).join(" ");
+        let line = arguments(&cpu, "", &machine, StartMode::GoOn, &files()).join(" ");
         assert!(line.contains("-accel kvm ") && line.contains("-cpu Nehalem-v1 "), "{line}");
         assert!(!line.contains("icount") && !line.contains("noapictimer"), "{line}");
     }
@@ -279,7 +279,7 @@ mod tests {
     #[test]
     fn an_input_is_a_separate_read_only_region() {
         let files = Inherited { input: Some((9, 1 << 20)), ..files() };
-        let with = line_with(&files, OnStop::GoOn, one_disk());
+        let with = line_with(&files, StartMode::GoOn, one_disk());
         let added = " -object memory-backend-file,id=input,mem-path=/proc/self/fd/9,\
                      size=1048576B,share=on,readonly=on -device ivshmem-plain,memdev=input,addr=0xf,\
                      master=on";
@@ -290,7 +290,7 @@ mod tests {
     #[test]
     fn the_log_is_a_separate_region() {
         let files = Inherited { log: Some((9, 1 << 20)), ..files() };
-        let with = line_with(&files, OnStop::GoOn, one_disk());
+        let with = line_with(&files, StartMode::GoOn, one_disk());
         let added = " -object memory-backend-file,id=log,mem-path=/proc/self/fd/9,\
                      size=1048576B,share=on -device ivshmem-plain,memdev=log,addr=0xe,\
                      master=on";
@@ -336,13 +336,14 @@ mod tests {
 
     #[test]
     fn a_machine_that_is_saved_or_restored_is_the_same_machine() {
-        let line =
-            |on_stop, control| line_with(&Inherited { control, ..files() }, on_stop, one_disk());
+        let line = |start_mode, control| {
+            line_with(&Inherited { control, ..files() }, start_mode, one_disk())
+        };
         let control = " -chardev socket,id=control,fd=9 -mon chardev=control,mode=control";
-        let (cold, saved) = (line(OnStop::GoOn, None), line(OnStop::Save, Some(9)));
+        let (cold, saved) = (line(StartMode::GoOn, None), line(StartMode::Save, Some(9)));
         assert!(saved.contains(control), "{saved}");
         assert_eq!(saved.replace(control, "").replace("panic=pause", "panic=none"), cold);
-        let restored = line(OnStop::Restore, Some(9));
+        let restored = line(StartMode::Restore, Some(9));
         let incoming = format!("{control} -incoming defer");
         assert!(restored.contains(&incoming), "{restored}");
         assert_eq!(restored.replace(&incoming, ""), cold);

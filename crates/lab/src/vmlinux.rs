@@ -53,7 +53,8 @@ pub fn of(kernel: &Kernel, cache: &Cache) -> Result<Bootable, LabError> {
             }
         };
     }
-    let cached = file_cache(cache).get(&sha256_hex(&image), &mut || true, &mut |file| {
+    let mut keep_waiting = || true;
+    let cached = file_cache(cache).get(&sha256_hex(&image), &mut keep_waiting, &mut |file| {
         let vmlinux =
             payload::vmlinux(&image).map_err(|e| NotCached::Lab(invalid(e.to_string())))?;
         if !payload::has_pvh_entry(&vmlinux) {

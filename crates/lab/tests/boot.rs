@@ -76,7 +76,7 @@ fn qemus() -> Vec<String> {
     pids.filter(is_qemu).map(String::from).collect()
 }
 
-/// A single test, so that guests do not compete for processors and one guest serves all parts.
+/// A single test, so that guests do not compete for processors and one guest serves all checks.
 #[test]
 fn every_end_of_a_guest_is_reported() {
     let folder = tempfile::tempdir().unwrap();

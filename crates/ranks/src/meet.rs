@@ -77,8 +77,8 @@ pub fn host_name() -> String {
     rustix::system::uname().nodename().to_string_lossy().into_owned()
 }
 
-/// Rank 0's side: listens, and publishes the address. The note in the shared directory, if one is needed, is removed
-/// when dropped.
+/// Rank 0's side: listens, and publishes the address. If a file with the address (the note) in the shared directory is
+/// needed, it is removed when the note is dropped.
 ///
 /// # Errors
 /// The port cannot be opened, or the directory cannot be written.

@@ -19,7 +19,7 @@ const REPORT_OFFSET: usize = (1 << 20) / 8;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(usize)]
 pub enum Word {
-    /// Set by the venue when the job is complete.
+    /// Set by the venue after it has written the whole job.
     Magic = 0,
     /// Length of the job in bytes.
     JobLength = 1,
@@ -72,8 +72,8 @@ pub enum Stage {
 }
 
 impl Stage {
-    /// Returns the name in a record's account of host time.
-    pub fn host_time_account(self) -> &'static str {
+    /// Returns the key of this stage in a record's host times.
+    pub fn host_time_key(self) -> &'static str {
         match self {
             Stage::Starting | Stage::Ready => "boot",
             Stage::Preparing => "prepare",

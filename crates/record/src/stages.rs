@@ -35,7 +35,7 @@ impl Stages {
             let phase = usize::try_from(*phase).ok().and_then(|index| phases.get(index));
             let name = match (stage, phase) {
                 (Stage::Running, Some(phase)) => format!("phase {phase}"),
-                _ => stage.host_time_account().to_string(),
+                _ => stage.host_time_key().to_string(),
             };
             let spent = Nanos(u64::try_from(spent.as_nanos()).unwrap_or(u64::MAX));
             *accounts.entry(name).or_default() += spent;

@@ -48,8 +48,8 @@ pub fn take_signal() -> Option<c_int> {
     (signal != 0).then_some(signal)
 }
 
-/// A command that was prepared to run and whose calls are recorded.
-pub struct Started {
+/// A prepared command, whose process waits until [`Prepared::open`] lets it run.
+pub struct Prepared {
     /// The process ID.
     pub pid: pid_t,
     spawner: JoinHandle<io::Result<()>>,
@@ -57,7 +57,7 @@ pub struct Started {
     gate: Option<io::PipeWriter>,
 }
 
-impl Started {
+impl Prepared {
     /// Lets the command run.
     pub fn open(&mut self) -> io::Result<()> {
         self.gate.take().map_or(Ok(()), |mut gate| gate.write_all(&[1]))
@@ -78,8 +78,9 @@ impl Started {
     }
 }
 
-/// Starts a command under the filter; this thread traces its process. The command runs when the caller resumes it.
-pub fn start(args: &[String], inside: bool) -> Result<Started, RecordError> {
+/// Starts a command under the filter; this thread traces its process, which stops at its first traced call until the
+/// caller resumes it. `inside` is passed to `filter::program`.
+pub fn start(args: &[String], inside: bool) -> Result<Prepared, RecordError> {
     let mut started = prepare(args, Some(filter::program(inside)))?;
     if let Err(error) = sys::seize(started.pid) {
         // SAFETY: a signal to a child that has not run anything.
@@ -91,15 +92,15 @@ pub fn start(args: &[String], inside: bool) -> Result<Started, RecordError> {
     Ok(started)
 }
 
-/// Prepares a command: its process waits for [`Started::open`], and then installs the filter, if there is one.
+/// Prepares a command: its process waits for [`Prepared::open`], and then installs the filter, if there is one.
 pub fn prepare(
     args: &[String],
     program: Option<Vec<libc::sock_filter>>,
-) -> Result<Started, RecordError> {
+) -> Result<Prepared, RecordError> {
     let name = args.first().cloned().unwrap_or_default();
     let command_error = |error| RecordError::Command { command: name.clone(), error };
     let (mut reports, mut reporter) = io::pipe().map_err(command_error)?;
-    let (mut gate, open) = io::pipe().map_err(command_error)?;
+    let (mut gate_reader, gate_writer) = io::pipe().map_err(command_error)?;
     let texts: Vec<CString> = args
         .iter()
         .cloned()
@@ -108,7 +109,7 @@ pub fn prepare(
         .map_err(|error| command_error(io::Error::new(io::ErrorKind::InvalidInput, error)))?;
     let run_under_filter = move || {
         reporter.write_all(&std::process::id().to_ne_bytes())?;
-        gate.read_exact(&mut [0])?;
+        gate_reader.read_exact(&mut [0])?;
         let installed = program.as_ref().map_or(Ok(()), |program| filter::install(program));
         let mut argv: Vec<*const c_char> = texts.iter().map(|text| text.as_ptr()).collect();
         argv.push(std::ptr::null());
@@ -131,5 +132,5 @@ pub fn prepare(
         return Err(command_error(outcome.err().unwrap_or(error)));
     }
     let pid = pid_t::from_ne_bytes(pid);
-    Ok(Started { pid, spawner, reports, gate: Some(open) })
+    Ok(Prepared { pid, spawner, reports, gate: Some(gate_writer) })
 }

@@ -11,7 +11,7 @@ use libc::{c_int, pid_t};
 use crate::clock::{Ticker, monotonic};
 use crate::error::RecordError;
 use crate::filter;
-use crate::launch::{self, Started};
+use crate::launch::{self, Prepared};
 use crate::process::{Descriptor, Mapping, Mappings, Pending, numeric_entries, unmap};
 use crate::recorder::Recorder;
 use crate::shared::Ring;
@@ -26,7 +26,7 @@ const IDLE: i64 = 200;
 impl Recorder {
     /// Follows the command to the end of its last process. Returns the status of the command as wait(2) returns it,
     /// the trace with its end item, and the number of calls that were recorded inside the programs.
-    pub fn follow(mut self, started: Started) -> Result<(c_int, Tree, End, u64), RecordError> {
+    pub fn follow(mut self, started: Prepared) -> Result<(c_int, Tree, End, u64), RecordError> {
         let main = started.pid;
         let mut started = Some(started);
         let table = self.table(BTreeMap::new());
@@ -70,7 +70,7 @@ impl Recorder {
                 self.add_orphans();
             }
         }
-        let outcome = started.take().map_or(Ok(()), Started::outcome);
+        let outcome = started.take().map_or(Ok(()), Prepared::outcome);
         if let Err(error) = outcome {
             return Err(RecordError::Command { command: String::new(), error });
         }

@@ -7,11 +7,13 @@ use fsdyno_trace::{Call, Event, FileId, NodeId, ThreadId};
 use fsdyno_workload::memory_fs::{Inode, Outcome};
 use fsdyno_workload::replay::Section;
 use fsdyno_workload::replay::code::encode;
-use fsdyno_workload::replay::format::{OpRecord, encode_time};
+use fsdyno_workload::replay::format::{
+    EXPECT_ANY, EXPECT_ERRNO, EXPECT_RESULT, EXPECT_SUCCESS, OpRecord, encode_time,
+};
 use fsdyno_workload::{Call as OpCall, FileSlot, MemoryFs, Op, RareCall};
 
 use crate::ReplayError;
-use crate::initial::{MAX_SIZE, Start};
+use crate::initial::{FirstPassResult, MAX_SIZE};
 use crate::order::{Access, Point, Resource, Touches, add};
 use crate::out::CompiledWriter;
 use crate::phases::Phases;
@@ -26,7 +28,8 @@ const MAX_OPEN: u16 = 60_000;
 /// The state of a thread.
 #[derive(Default)]
 struct Thread {
-    /// The points for which its next op must wait because of earlier calls without an op.
+    /// The ops (rank and count, see [`Point`]) that must return before its next op, because of earlier calls without an
+    /// op.
     carry: Vec<Point>,
     /// Processor time since its last op, in nanoseconds.
     think: u64,
@@ -41,8 +44,8 @@ pub struct Recorded {
     pub times: BTreeMap<OpKind, (u64, u64)>,
     /// The number of calls on paths.
     pub paths: u64,
-    /// The numbers of components of these paths, in the program and in the replay, whose paths begin at the root of the
-    /// tree.
+    /// The numbers of components of these paths: in the program, and in the replay, where each path begins at the root
+    /// of the tree.
     pub components: (u64, u64),
 }
 
@@ -56,7 +59,7 @@ pub struct Compiler {
     pub(crate) versions: HashMap<Inode, u64>,
     out: CompiledWriter,
     op: Op,
-    start_of: HashMap<ThreadId, u16>,
+    rank_of: HashMap<ThreadId, u16>,
     threads: HashMap<ThreadId, Thread>,
     /// The number of ops of each rank.
     pub(crate) counts: Vec<u32>,
@@ -86,6 +89,7 @@ pub struct Compiler {
     /// The directories and names by which mapped files were opened.
     pub(crate) mapped: HashMap<Inode, Place>,
     written: u64,
+    /// Two upper bounds of the space in bytes: the maximum in the tree at one time, and all bytes ever written.
     bytes: (u64, u64),
     inodes: u64,
     pub(crate) longest_name: usize,
@@ -94,7 +98,7 @@ pub struct Compiler {
 
 impl Compiler {
     /// Starts from the result of the first pass.
-    pub fn new(start: Start, out: CompiledWriter) -> Result<Compiler, ReplayError> {
+    pub fn new(start: FirstPassResult, out: CompiledWriter) -> Result<Compiler, ReplayError> {
         let ranks = start.ranks.capacity.len();
         if ranks > 1024 {
             return Err(ReplayError::Limit(format!(
@@ -111,7 +115,7 @@ impl Compiler {
             versions: HashMap::new(),
             out,
             op: Op::default(),
-            start_of: start.ranks.rank_of,
+            rank_of: start.ranks.rank_of,
             threads: HashMap::new(),
             counts: vec![0; ranks],
             known: vec![HashMap::new(); ranks],
@@ -180,7 +184,7 @@ impl Compiler {
             Ok(plans) => {
                 let before = self.ops;
                 for plan in plans {
-                    self.plan(event, plan)?;
+                    self.create_op(event, plan)?;
                 }
                 self.replayed += u64::from(self.ops > before);
                 Ok(())
@@ -197,14 +201,14 @@ impl Compiler {
     }
 
     fn rank(&self, thread: ThreadId) -> u16 {
-        self.start_of.get(&thread).copied().unwrap_or(0)
+        self.rank_of.get(&thread).copied().unwrap_or(0)
     }
 
     /// Returns the last op of a thread, and the points for which its next op waits.
     fn points(&self, thread: ThreadId) -> Vec<Point> {
         let mut points =
             self.threads.get(&thread).map_or_else(Vec::new, |thread| thread.carry.clone());
-        if let Some(rank) = self.start_of.get(&thread) {
+        if let Some(rank) = self.rank_of.get(&thread) {
             add(&mut points, (*rank, self.counts[usize::from(*rank)]));
         }
         points
@@ -240,7 +244,7 @@ impl Compiler {
     }
 
     /// Creates an op from a plan, if its recorded result agrees with the tree in memory.
-    fn plan(&mut self, event: &Event, plan: Plan) -> Result<(), ReplayError> {
+    fn create_op(&mut self, event: &Event, plan: Plan) -> Result<(), ReplayError> {
         (self.op.call, self.op.thread) = (plan.call, 0);
         self.op.name.clear();
         self.op.name.push(&plan.name);
@@ -254,26 +258,29 @@ impl Compiler {
         match (&planned, event.errno()) {
             (Ok(done), None) => {
                 (record.expect, record.result) = match plan.compare {
-                    Compare::Success => (0, 0),
+                    Compare::Success => (EXPECT_SUCCESS, 0),
                     Compare::Number
                         if has_number(event, &plan) && event.result != done.bytes as i64 =>
                     {
                         self.skip("results-that-the-tree-does-not-explain-which-are-not-compared");
-                        (3, 0)
+                        (EXPECT_ANY, 0)
                     }
-                    Compare::Number => (2, done.bytes),
-                    Compare::Nothing => (3, 0),
+                    Compare::Number => (EXPECT_RESULT, done.bytes),
+                    Compare::Nothing => (EXPECT_ANY, 0),
                 };
             }
             (Err(error), Some(errno)) if i64::from(error.number()) == errno => {
-                (record.expect, record.result) = (1, errno as u64);
+                (record.expect, record.result) = (EXPECT_ERRNO, errno as u64);
             }
-            // The tree in memory does not model attributes.
+            // ENODATA, EOPNOTSUPP: the tree in memory does not model attributes.
             (Ok(_), Some(errno @ (61 | 95))) if is_attribute(plan.call) => {
-                (record.expect, record.result) = (1, errno as u64);
+                (record.expect, record.result) = (EXPECT_ERRNO, errno as u64);
             }
+            // EPERM, EACCES.
             (_, Some(1 | 13)) => return self.omit(&plan, "calls-that-permissions-refused"),
+            // EINTR, EAGAIN.
             (_, Some(4 | 11)) => return self.omit(&plan, "interrupted-calls"),
+            // ENOSPC, EDQUOT.
             (_, Some(28 | 122)) => {
                 return self.omit(&plan, "calls-that-failed-for-lack-of-space");
             }

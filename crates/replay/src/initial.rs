@@ -8,7 +8,7 @@ use fsdyno_trace::{Call, Entry, Header, Item, Kind, NodeId, Root, Target};
 use fsdyno_workload::memory_fs::Inode;
 use fsdyno_workload::replay::Section;
 use fsdyno_workload::replay::code::{encode, payload};
-use fsdyno_workload::replay::format::OpRecord;
+use fsdyno_workload::replay::format::{EXPECT_ANY, EXPECT_RESULT, EXPECT_SUCCESS, OpRecord};
 use fsdyno_workload::{Call as OpCall, DirSlot, FileSlot, MemoryFs, Op, OpenFlags, RareCall};
 
 use crate::ReplayError;
@@ -36,7 +36,7 @@ pub const MAX_SIZE: u64 = 1 << 50;
 pub const MAX_TARGET: u64 = 900;
 
 /// The state at the end of the first pass.
-pub struct Start {
+pub struct FirstPassResult {
     /// The initial tree.
     pub fs: MemoryFs,
     /// The inodes of nodes.
@@ -129,11 +129,11 @@ impl Initial {
         self.op.second_name.clear();
         self.op.second_name.push(other);
         let Ok(outcome) = self.fs.plan(&self.op) else { return Ok(false) };
-        let mut record = OpRecord { expect: 3, ..OpRecord::default() };
+        let mut record = OpRecord { expect: EXPECT_ANY, ..OpRecord::default() };
         if !encode(call, &mut record) {
             return Ok(false);
         }
-        record.expect = if outcome.bytes > 0 { 2 } else { 0 };
+        record.expect = if outcome.bytes > 0 { EXPECT_RESULT } else { EXPECT_SUCCESS };
         record.result = outcome.bytes;
         record.name = self.out.string(name)?;
         record.second_name = self.out.optional(other)?;
@@ -214,7 +214,7 @@ impl Initial {
         self.bytes = self.bytes.saturating_add(data);
         if entry.size.max(self.bytes) > MAX_SIZE {
             return Err(ReplayError::Limit(format!(
-                "has files of {} or more; a replay supports at most {}",
+                "has a file, or files in total, of {} or more; a replay supports at most {}",
                 Bytes(entry.size.max(self.bytes)),
                 Bytes(MAX_SIZE)
             )));
@@ -240,7 +240,7 @@ impl Initial {
     }
 
     /// Ends the pass.
-    pub fn finish(mut self) -> Result<(Start, CompiledWriter), ReplayError> {
+    pub fn finish(mut self) -> Result<(FirstPassResult, CompiledWriter), ReplayError> {
         for (path, mode) in std::mem::take(&mut self.modes).into_iter().rev() {
             self.make(OpCall::Chmod { dir: ROOT, mode }, &path, b"")?;
         }
@@ -251,7 +251,7 @@ impl Initial {
             let what = "skipped-pipes,-sockets-and-devices-in-the-tree";
             self.out.facts.insert(what.into(), self.special.to_string());
         }
-        let start = Start {
+        let start = FirstPassResult {
             fs: self.fs,
             nodes: self.nodes,
             roots: self.roots,

@@ -206,7 +206,10 @@ fn the_needs_of_a_replay_follow_from_the_trace_before_a_trial() {
     assert_eq!(workload(&unused, &[]).needs().bytes.0, 0);
     unused.file(Builder::ROOT, "larger", (1 << 50) + 1);
     let refused = compiled(&unused).unwrap_err();
-    assert_eq!(refused, "has files of 1024.0 TiB or more; a replay supports at most 1024 TiB");
+    assert_eq!(
+        refused,
+        "has a file, or files in total, of 1024.0 TiB or more; a replay supports at most 1024 TiB"
+    );
 }
 
 #[test]

@@ -337,7 +337,7 @@ fn ratio_meaning(sections: &[Section<'_>]) -> String {
         all if per_operation == all => time_per_operation.to_string(),
         all => {
             let filled = format!(", {space_per_file} where file systems were filled");
-            let ended = format!(", {time_per_operation} where a phase ended by time");
+            let ended = format!(", {time_per_operation} where a phase has a time limit");
             let parts = [(space, filled), (per_operation, ended)]
                 .map(|(n, text)| if n > 0 { text } else { String::new() });
             let comma = if space + per_operation > 0 { "," } else { "" };

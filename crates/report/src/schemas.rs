@@ -92,7 +92,8 @@ impl Transform for Exact {
     }
 }
 
-/// Removes the limit to known fields from the alternatives of an object, because the object has additional fields.
+/// Removes `additionalProperties: false` from the alternatives of an object, which would reject the object's own
+/// fields.
 fn allow_additional_fields(schema: &mut Schema) {
     for key in ["anyOf", "oneOf", "allOf"] {
         let Some(Value::Array(alternatives)) = schema.get_mut(key) else { continue };

@@ -45,7 +45,7 @@ impl Sort {
     }
 }
 
-/// Sorts the rows of a section; unsafe ones stay last.
+/// Sorts the rows of a section; rows flagged UNSAFE stay last.
 pub fn sort(section: &mut Section<'_>, by: Sort) {
     let rows = &section.rows;
     let mut order: Vec<usize> = (0..rows.len()).collect();

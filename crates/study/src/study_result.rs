@@ -105,8 +105,8 @@ impl StudyResult {
     }
 
     /// Prints the flags of the trials if the format does not contain them.
-    pub fn say_verdicts(&self, format: Format) {
-        results::say_verdicts(&self.trials, format);
+    pub fn say_flags(&self, format: Format) {
+        results::say_flags(&self.trials, format);
     }
 
     /// Writes each chart as a file, and with `png` also as a PNG.

@@ -61,8 +61,11 @@ impl Reference {
 
     fn search(&mut self, seed: u64, averages: usize) -> SearchResult {
         let space = self.space.clone();
-        let settings =
-            Settings { least: 0.002, averages, ..Settings::exact(seed, TRIALS + averages) };
+        let settings = Settings {
+            min_difference: 0.002,
+            averages,
+            ..Settings::exact(seed, TRIALS + averages)
+        };
         search(&space, &settings, self).unwrap()
     }
 

@@ -17,6 +17,9 @@ use crate::space::{Point, Space};
 /// The maximum number of rounds, each of which measures the neighbourhood, runs the race and simplifies the winner.
 const ROUNDS: usize = 4;
 
+/// The smallest difference that matters, divided by the predicted gain below which no further point is tried. [OWN]
+const MIN_GAIN_DIVISOR: f64 = 20.0;
+
 /// The result of a search.
 #[derive(Clone, Debug)]
 pub struct SearchResult {
@@ -72,9 +75,9 @@ pub enum SearchError<E> {
     DefaultRefused(String),
     /// The budget is too small for one decision.
     #[error(
-        "a budget of {given} trials is too small for one decision: measuring the default and each of {values} \
-         values alone, and confirming the best one with {confirm} more, takes {least}; give at least --budget \
-         {least}trials, or fewer options with --only"
+        "a budget of {given} trials is too small for one decision, which takes at least {least}: 1 for the default, \
+         {values} for the values, each measured alone, and {confirm} to estimate the noise and to confirm the winner; \
+         give at least --budget {least}trials, or fewer options with --only"
     )]
     Budget {
         /// The budget.
@@ -120,7 +123,7 @@ struct Search<'a, E: Evaluator> {
     variances: Variances,
     /// The number of points when the variances were last fitted.
     fitted_points: usize,
-    /// The number of trials reserved for average effects.
+    /// The number of trials reserved for average effects: the effect of each value over all other options.
     reserved: usize,
 }
 
@@ -229,10 +232,11 @@ impl<E: Evaluator> Search<'_, E> {
         let seeds = self.settings.first..self.settings.first + u64::from(self.settings.pilot);
         let requested = seeds.flat_map(|seed| pilot.iter().map(move |point| (point.clone(), seed)));
         self.known.measure(self.evaluator, requested.collect::<Vec<_>>())?;
-        // There are enough repeats to reduce the noise to the minimum difference that matters, if the budget covers
-        // them for each value and for the same number of further points.
+        // Each point is repeated until its noise is below the smallest difference that matters, as far as the budget
+        // covers that for every value and for as many further points.
         let requested =
-            (self.known.noise() / self.settings.least).powi(2).ceil().clamp(1.0, 16.0) as u32;
+            (self.known.noise() / self.settings.min_difference).powi(2).ceil().clamp(1.0, 16.0)
+                as u32;
         let affordable = self.trials_left() / (2 * alone.len()).max(1);
         self.repeats = requested.min(affordable as u32).max(1);
         let mut points = vec![default.clone()];
@@ -316,7 +320,7 @@ impl<E: Evaluator> Search<'_, E> {
         let score = |point: &Point| improvement(model, point, value);
         let starts = [best.clone(), self.candidates.space.default_point()];
         let (next, gain) = self.candidates.highest(&starts, &mut self.draws, &skip, &score)?;
-        (gain > self.settings.least / 20.0).then_some(next)
+        (gain > self.settings.min_difference / MIN_GAIN_DIVISOR).then_some(next)
     }
 
     fn unmeasured_neighbours(&self, point: &Point) -> Vec<Point> {
@@ -343,7 +347,7 @@ impl<E: Evaluator> Search<'_, E> {
             let best = self.best();
             let gain =
                 self.known.value(&winner).zip(self.known.value(&best)).map_or(0.0, |(a, b)| a - b);
-            if gain <= self.settings.least {
+            if gain <= self.settings.min_difference {
                 break;
             }
         }

@@ -23,7 +23,7 @@ pub struct Settings {
     /// True if trials with the same seed are compared as pairs.
     pub paired: bool,
     /// The smallest relative difference that matters.
-    pub least: f64,
+    pub min_difference: f64,
 }
 
 impl Default for Settings {
@@ -37,7 +37,7 @@ impl Default for Settings {
             confirm: 5,
             averages: 80,
             paired: true,
-            least: 0.005,
+            min_difference: 0.005,
         }
     }
 }

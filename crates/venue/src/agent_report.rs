@@ -35,8 +35,7 @@ impl FinishedAgent {
         let phases: Vec<&str> = measured.phases.iter().map(|phase| phase.name.as_str()).collect();
         let mut stages = self.stages.by_name(&phases);
         if let Some(age) = measured.setup.and_then(|setup| setup.age_ns) {
-            let prepare =
-                stages.entry(Stage::Preparing.host_time_account().to_string()).or_default();
+            let prepare = stages.entry(Stage::Preparing.host_time_key().to_string()).or_default();
             *prepare = Nanos(prepare.0.saturating_sub(age.0));
             stages.insert("age".to_string(), age);
         }

@@ -29,7 +29,7 @@ fn to_error(error: impl std::fmt::Display) -> VenueError {
 }
 
 impl Venue for ModelVenue {
-    /// Returns the hash of the program; the disk belongs to the plan, and the seed to the trial.
+    /// Returns the hash of the program only: the plan already identifies the disk, and the trial its seed.
     fn identity(&self, _plan: &Plan) -> Result<Option<Identity>, VenueError> {
         let model = format!("ext2 directories, revision {REVISION}");
         let components = BTreeMap::from([

@@ -180,8 +180,8 @@ mod tests {
 
     #[test]
     fn a_missing_driver_or_program_is_reported_before_any_work() {
-        let error_of = |message: &str| {
-            let spec = fsdyno_filesystem::Spec::parse(message).unwrap();
+        let error_of = |spec_text: &str| {
+            let spec = fsdyno_filesystem::Spec::parse(spec_text).unwrap();
             let kind = catalog::get(&spec.kind).unwrap();
             let plan = kind.plan(&spec, fsdyno_filesystem::Context::Host, None).unwrap();
             check(&plan, None).unwrap_err().to_string()

@@ -152,8 +152,8 @@ fn compare_phases(current: &ExplainedPhase<'_>, baseline: &ExplainedPhase<'_>) -
     let (cpu, disks) =
         (difference(&|side| side.phase.cpu_ns), difference(&|side| busy(&side.sums())));
     let (cpu_text, disk_text) = (
-        format!("the processor runs for {}", signed(cpu)),
-        format!("the disk is busy for {}", signed(disks)),
+        format!("processor time {}", signed(cpu)),
+        format!("busy time of the disk {}", signed(disks)),
     );
     let by_cpu = cpu.abs() > disks.abs();
     let (first, second) = if by_cpu { (cpu_text, disk_text) } else { (disk_text, cpu_text) };

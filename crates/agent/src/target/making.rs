@@ -106,7 +106,7 @@ impl Formatted {
         let note = |message| format!("the features in effect could not be read back: {message}");
         conditions.notes.extend(read_errors.into_iter().map(note));
         // The command that created a pool has also imported it.
-        self.export()
+        self.export_pool()
     }
 
     /// Performs the first mount of a new file system in advance.

@@ -50,13 +50,13 @@ impl Formatted {
                 return self.mount_shared(&below);
             }
             Mounting::Device | Mounting::Memory => {
-                self.import()?;
+                self.import_pool()?;
                 let (kind, options) = (&self.plan.mount_type, &self.plan.mount_options);
                 let source = self.source(kind);
                 let result = self.mount_by_kernel(&source, kind, options, &self.mount_point);
                 if result.is_err() {
                     // The error of the mount is the one to report.
-                    let _ = self.export();
+                    let _ = self.export_pool();
                 }
                 result?;
             }
@@ -108,12 +108,12 @@ impl Formatted {
     }
 
     /// Imports the pool, if it is mounted from one.
-    pub(super) fn import(&self) -> io::Result<()> {
+    pub(super) fn import_pool(&self) -> io::Result<()> {
         self.run_on_pool(|pool| &pool.import)
     }
 
     /// Exports the pool, if it is mounted from one.
-    pub(super) fn export(&self) -> io::Result<()> {
+    pub(super) fn export_pool(&self) -> io::Result<()> {
         self.run_on_pool(|pool| &pool.export)
     }
 
@@ -177,7 +177,7 @@ impl Formatted {
             rustix::mount::unmount(&self.mount_point, UnmountFlags::empty())?;
             self.mounted = false;
             self.workers.wait()?;
-            self.export()?;
+            self.export_pool()?;
             if let Mounting::Over { .. } = self.mounting {
                 rustix::mount::unmount(self.lower_mount_point(), UnmountFlags::empty())?;
             }

@@ -14,7 +14,7 @@ impl Formatted {
     pub(super) fn mount_shared(&mut self, below: &BelowPlan) -> io::Result<()> {
         let server_mount = self.lower_mount_point();
         fs::create_dir_all(&server_mount)?;
-        self.import()?;
+        self.import_pool()?;
         let (kind, options) = (&below.mount_type, &below.mount_options);
         self.mount_by_kernel(&self.source(kind), kind, options, &server_mount)?;
         let shared =
@@ -32,7 +32,7 @@ impl Formatted {
         if let Some(shared) = self.shared.as_mut().filter(|_| self.mounted) {
             shared.unmount(&server_mount)?;
             self.mounted = false;
-            self.export()?;
+            self.export_pool()?;
         }
         Ok(())
     }

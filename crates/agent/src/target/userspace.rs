@@ -215,7 +215,7 @@ impl Workers {
     }
 
     fn describe_end(&self, status: ExitStatus) -> String {
-        format!("the file system's process ended with {status}: {}", self.last_lines())
+        format!("the file system's process ended ({status}): {}", self.last_lines())
     }
 
     /// Returns the last lines of the command's output.

@@ -32,7 +32,7 @@ impl Trial<'_> {
         let before = self.start_phase();
         let Issued { done, command, opened, counts_before, write_counters, concurrent_threads } =
             self.issue(workload, index, spec, &instruments)?;
-        let (outcome, counting) = (done.outcome, self.processor());
+        let (outcome, counting) = (done.outcome, self.counts_only_issuer());
         let settled = self.settle(continues, counting)?;
         if settled.synced.is_some() {
             self.add_event(PhaseEventKind::Synced, index);
@@ -125,7 +125,7 @@ impl Trial<'_> {
             process_share: None,
         };
         let concurrent_threads = machine::concurrent_threads(phase_run.threads());
-        let counting = self.processor();
+        let counting = self.counts_only_issuer();
         let (mut counts_before, mut account_before) = (None, None);
         self.add_event(PhaseEventKind::Begin, index);
         self.mark(workload, "replay-begins");

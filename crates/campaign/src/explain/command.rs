@@ -34,11 +34,11 @@ pub struct WhyRequest {
     pub out: Option<PathBuf>,
 }
 
-/// The function that shows an explanation, and the one that it is compared with, if any.
+/// A function that shows an explanation and, if there is one, the explanation that it is compared with.
 pub type Show<'s> = dyn FnMut(&Explained, Option<&Explained>) -> Result<(), Failure> + 's;
 
 /// Explains a result, or compares it with another. Stores each explanation and passes it to `show`, then writes the
-/// page of the result with this basis.
+/// result's page, with the ratios and tables that `basis` specifies.
 ///
 /// # Errors
 /// A request that does not fit the result; a trial that is not bit-identical; an error of `show`.
@@ -52,7 +52,7 @@ pub fn explain_result(
     let others =
         why.against.as_deref().map(|folder| select(folder, &rows, why.seed)).transpose()?;
     let pairs = pairs(&trials, others.as_deref())?;
-    others.iter().try_for_each(|others| refuse_itself(&trials, others, &pairs))?;
+    others.iter().try_for_each(|others| refuse_self_comparison(&trials, others, &pairs))?;
     check_phase(why.phase.as_deref(), &trials)?;
     let all = fsdyno_report::load([&why.result])?.trials;
     results::check_baseline(basis.baseline, all.iter().map(|it| it.plan.label.as_str()))?;
@@ -109,7 +109,7 @@ pub fn explain_result(
 }
 
 /// Refuses to compare a trial with itself.
-fn refuse_itself(
+fn refuse_self_comparison(
     trials: &[Trial],
     others: &[Trial],
     pairs: &[(usize, Option<usize>)],
@@ -161,7 +161,7 @@ mod tests {
         assert_eq!(failure.exit, Exit::InvalidUse, "{}", failure.message);
         assert!(failure.message.contains("with --against-fs NAME"), "{}", failure.message);
         let other = Trial { seed: trial.seed + 1, trial_id: "other".into(), ..trial.clone() };
-        assert!(refuse_itself(&[trial], &[other], &[(0, Some(0))]).is_ok());
+        assert!(refuse_self_comparison(&[trial], &[other], &[(0, Some(0))]).is_ok());
     }
 
     #[test]

@@ -15,7 +15,7 @@ use super::select::why_irreproducible;
 use crate::failure::Failure;
 use crate::notes::say;
 
-/// Minimum difference in instructions per op for which a source is reported.
+/// Minimum difference in instructions per op for which the responsible kernel function is reported.
 const MIN_DIFFERENCE: f64 = 0.5;
 
 /// Explains the `limit` largest steps of a comparison along an axis: repeats one trial of each side as a profiled run

@@ -154,7 +154,7 @@ fn a_failure_records_the_identity_of_its_lab() {
 }
 
 #[test]
-fn trials_keep_the_row_of_earlier_commands_in_their_folder() {
+fn a_label_keeps_its_row_number_when_a_later_command_uses_the_folder() {
     let folder = tempfile::tempdir().unwrap();
     let mut store = Store::open(folder.path()).unwrap();
     run_all(&FakeVenue(succeed), &mut store, false).unwrap();
@@ -216,7 +216,7 @@ fn one_worker_stores_trials_and_skips_in_the_order_of_the_schedule() {
     assert_eq!(stored, planned);
 }
 
-/// A venue whose directory has this mount, which may be another one in a later run.
+/// A venue whose directory is on the given mount; a test changes the mount between runs.
 struct DirectoryVenue(&'static str);
 
 impl Venue for DirectoryVenue {

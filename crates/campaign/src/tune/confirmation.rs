@@ -3,14 +3,15 @@
 use fsdyno_record::trial::{Outcome, Trial};
 use fsdyno_report::tune::{Confirmation, Ratio};
 use fsdyno_stats::compare::{Comparison, paired, welch};
-use fsdyno_tune::{RelatedWork, related_work};
+use fsdyno_tune::{RelatedWorkloads, related_workloads};
 
 use super::bench::total_seconds;
 use super::request::TuneRequest;
 use crate::notes::say;
 use crate::{Failure, PointSettings, Points};
 
-/// The first seed of these confirmations, above all seeds of the search and of its own confirmation.
+/// The first seed of the confirmations on other workloads, higher than every seed of the search and of its confirmation
+/// on the tuned workload.
 const FIRST_SEED: u64 = 5_001;
 
 /// Number of trials per side.
@@ -63,7 +64,9 @@ pub fn works(tune: &TuneRequest, trial: &Trial) -> Result<Vec<Work>, Failure> {
         return tune.also.iter().map(|text| Work::parse(text)).collect();
     }
     let Some(workload) = tune.spec.workloads.first() else { return Ok(Vec::new()) };
-    let Some(RelatedWork { size, second }) = related_work(workload) else { return Ok(Vec::new()) };
+    let Some(RelatedWorkloads { size, second }) = related_workloads(workload) else {
+        return Ok(Vec::new());
+    };
     let mut works = Vec::new();
     let value = trial.plan.workload.params.get(size).and_then(|value| value.parse::<u64>().ok());
     if let Some(value) = value {

@@ -233,7 +233,7 @@ fn settings(tune: &TuneRequest, is_lab: bool, trials: usize) -> fsdyno_tune::Set
         confirm: tune.confirm,
         averages: if is_lab { AVERAGES } else { 0 },
         paired: is_lab,
-        least: tune.least_difference,
+        min_difference: tune.least_difference,
         ..fsdyno_tune::Settings::default()
     }
 }

@@ -106,7 +106,7 @@ impl Recorded {
         let acks = Acks { events, returned, failed };
         let guarantee = Guarantee {
             names: Names::WithFile,
-            whole: true,
+            sync_covers_everything: true,
             repair: Vec::new(),
             last_resort: Vec::new(),
             source: "none".into(),

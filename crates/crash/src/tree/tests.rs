@@ -37,7 +37,7 @@ pub fn bytes(id: u64, length: u32) -> Payload {
 fn guarantee(names: Names) -> Guarantee {
     Guarantee {
         names,
-        whole: true,
+        sync_covers_everything: true,
         repair: Vec::new(),
         last_resort: Vec::new(),
         source: "none".into(),
@@ -211,10 +211,10 @@ fn a_removal_that_is_lost_is_counted_but_is_not_a_violation() {
     assert_eq!((back.violations(), back.names_back, back.lost_ns), (0, 1, Nanos(0)));
     assert_eq!(script.judge(vec![]), Findings::default());
     // A sync of the whole file system settles it, unless the kernel does not pass the sync on.
-    script.guarantee.whole = false;
+    script.guarantee.sync_covers_everything = false;
     script.op(Call::Sync, "", "");
     assert_eq!(script.judge(vec![file("a", &content(1, 100))]).violations(), 0);
-    script.guarantee.whole = true;
+    script.guarantee.sync_covers_everything = true;
     script.op(Call::Sync, "", "");
     assert!(script.judge(vec![file("a", &content(1, 100))]).violations() > 0);
 }

@@ -1,6 +1,6 @@
 //! `fsdyno show workload`: describes a workload, its parameters and phases; with --sources also its definition.
 
-use fsdyno_campaign::{Failure, server};
+use fsdyno_campaign::{Failure, server_defaults};
 use fsdyno_report::table::Prose;
 use fsdyno_workload::workloads::Kind;
 use fsdyno_workload::{Setting, Threads, Workload, workloads};
@@ -106,10 +106,10 @@ fn parameter_lines(rows: &[Vec<String>], prose: Prose) -> String {
 fn brief(kind: &Kind, prose: Prose) -> Result<String, Failure> {
     let mut text = prose.wrapped(&format!("{}: {}", kind.name, kind.about));
     text.push_str(&prose.wrapped(&format!("source: {}", kind.source)));
-    let defaults = server::defaults(kind);
+    let defaults = server_defaults::defaults(kind);
     let default =
         |name: &str| defaults.iter().find(|(key, _)| *key == name).map(|(_, value)| *value);
-    if let Some(note) = server::note(kind) {
+    if let Some(note) = server_defaults::note(kind) {
         text.push_str(&prose.wrapped(&note));
     }
     text.push_str("\nparameters (--set NAME=VALUE) and their defaults:\n");

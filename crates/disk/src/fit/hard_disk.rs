@@ -24,7 +24,7 @@ const ROUNDS: usize = 4;
 /// Number of rotational positions over which the rotational delays of the model are averaged.
 const ANGLES: u64 = 8;
 
-/// Candidates for the additional overhead of a read that misses the drive's memory, in microseconds.
+/// Candidates for the additional overhead of a read that misses the drive's cache, in microseconds.
 const MISSES: [u64; 8] = [0, 100, 200, 300, 400, 500, 600, 800];
 
 /// Rotation speeds of disks on the market. A measured speed within 2 % of one of them is rounded to it.
@@ -102,19 +102,19 @@ fn measured_parameters(
         new_parameter(
             "outer_rate_kb",
             json!(rates.outer),
-            "measured: long reads at 13 offsets, the square of their rates by least squares over the bytes (where the \
-             rate falls linearly over the tracks, its square does over the bytes)",
+            "measured: long reads at 13 offsets, and a line fitted to the square of their rates by least squares (if \
+             the rate falls linearly with the track number, its square falls linearly with the offset)",
         ),
         new_parameter("inner_rate_kb", json!(rates.inner), "measured with the outer rate"),
         new_parameter(
             "interface_rate_kb",
             json!(rates.interface_kb),
-            "measured: 64 KiB against 4 KiB from the drive's memory, including the transfer to the host",
+            "measured: 64 KiB against 4 KiB from the drive's cache, including the transfer to the host",
         ),
         new_parameter(
             "overhead_us",
             json!(overhead_us),
-            "measured: the median of repeated reads of 4 KiB from the drive's memory, including the host's overhead",
+            "measured: the median of repeated reads of 4 KiB from the drive's cache, including the host's overhead",
         ),
         new_parameter(
             "flush_alone",
@@ -147,8 +147,8 @@ fn fit_seeks(
         from(
             "seek_write",
             write,
-            "estimate, since nothing was written: as for reads, plus 0.2 ms to the next track and 1 ms \
-             on average and full stroke, as is usual where a manufacturer states both",
+            "estimate, since nothing was written: as for reads, plus 0.2 ms for the seek to the next track and \
+             1 ms for the average and the full-stroke seek, as is usual where a manufacturer states both",
         ),
         from("head_switch_us", json!(nearest), "estimate: as for a seek to the next track"),
         from("age_limit_us", age, "estimate: twice the time of a full queue served in order of arrival"),
@@ -427,6 +427,7 @@ pub fn sources(
         from: facts.probed.clone(),
     }];
     let mut rest = Vec::new();
+    // "law" is the key that selects the model, not a parameter.
     for (name, value) in model.as_object().into_iter().flatten().filter(|(name, _)| *name != "law")
     {
         match fitted.iter().find(|parameter| parameter.name == name) {

@@ -9,7 +9,7 @@ use super::drive::Drive;
 /// Sectors of a small read: 4 KiB.
 pub const BLOCK: u32 = 8;
 
-/// Sectors of a large read from the drive's memory: 64 KiB.
+/// Sectors of a large read from the drive's cache: 64 KiB.
 pub const LARGE: u32 = 128;
 
 /// Sectors of one request of a long read: 256 KiB, twice the kernel's default read-ahead and below the maximum

@@ -59,7 +59,8 @@ fn assert_near(what: &str, measured: f64, expected: f64, percent: f64) {
 fn on_the_bus_of_a_pi_4_the_card_has_the_rates_to_which_it_was_fitted() {
     let pi4 = card(|card| card.bus_rate_kb = 50_000);
     assert_near("reads", random(&pi4, Action::Read, 256 << 20, 2000), 3200.0, 1.0);
-    // Writes within the open units; from time to time a fresh unit is full and is copied.
+    // Writes within the open units; from time to time the unit being written is full, and the old data are copied into
+    // it.
     assert_near("writes", random(&pi4, Action::Write, 256 << 20, 2000), 1200.0, 1.0);
 }
 

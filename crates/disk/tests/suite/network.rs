@@ -137,8 +137,8 @@ fn impossible_rates_credits_and_sizes_are_refused_by_name_with_the_valid_range()
         (
             "burst_credit_ios = 5400000",
             "",
-            "model.burst_credit_ios is missing, but must be given, since model.burst_iops is; or omit both \
-             for a volume without burst",
+            "model.burst_credit_ios is missing, but must be given, because model.burst_iops is given (omit both \
+             for a volume without burst)",
         ),
         ("burst_iops = 3000", "burst_iops = 0", "model.burst_iops is 0, but must be 301 to"),
         ("burst_iops = 3000", "burst_iops = 200", "model.burst_iops is 200, but must be 301 to"),
@@ -159,7 +159,7 @@ fn impossible_rates_credits_and_sizes_are_refused_by_name_with_the_valid_range()
         assert!(text.contains(from), "the file has no '{from}'");
         let changed = text.replacen(from, to, 1);
         let error = DiskSpec::from_toml("my.toml", &changed).unwrap_err().to_string();
-        assert!(error.starts_with("use the disk in my.toml: "), "{error}");
+        assert!(error.starts_with("invalid disk profile my.toml: "), "{error}");
         assert!(error.contains(part), "'{to}' gives the error '{error}'");
     }
 }

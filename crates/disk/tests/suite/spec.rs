@@ -19,7 +19,7 @@ fn error_of(from: &str, to: &str) -> String {
 fn an_impossible_parameter_is_named_with_its_value_and_its_range() {
     assert_eq!(
         error_of("rpm = 7200", "rpm = 0"),
-        "use the disk in my.toml: model.rpm is 0, but must be 600 to 60000"
+        "invalid disk profile my.toml: model.rpm is 0, but must be 600 to 60000"
     );
     for (from, to, part) in [
         ("capacity = 1000204886016", "capacity = 1000", "capacity is 1000, but must be 1048576 to"),
@@ -117,7 +117,7 @@ fn a_missing_negative_fractional_or_impossible_number_is_refused_by_name() {
                 let error = error(Some(value.clone()))
                     .unwrap_or_else(|| panic!("{disk}: {name} = {value} was accepted"));
                 assert!(
-                    error.starts_with(&format!("use the disk in my.toml: {name} is "))
+                    error.starts_with(&format!("invalid disk profile my.toml: {name} is "))
                         && error.contains("must be")
                         && error.contains(least),
                     "{disk}: {name} = {value}: {error}"

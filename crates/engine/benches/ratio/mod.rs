@@ -28,8 +28,8 @@ pub fn interleave<T>(
             let first = first_side();
             (first, second_side())
         } else {
-            let first = second_side();
-            (first_side(), first)
+            let second = second_side();
+            (first_side(), second)
         }
     };
     (0..=rounds).map(&mut pair).skip(1).collect()

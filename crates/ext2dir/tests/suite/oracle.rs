@@ -110,7 +110,7 @@ fn half_md4_is_that_of_debugfs() {
     let long = "n".repeat(255);
     let names =
         ["f", "f0000001", "exactly four and so on 32 bytes.", "Ünïcödé", long.as_str(), "abc"];
-    // The same words in debugfs's form of a seed: a UUID, byte by byte.
+    // Each seed as four 32-bit words, and in the form that debugfs takes: a UUID, in the order of bytes.
     let seeds = [
         ([0u32; 4], ""),
         (

@@ -41,6 +41,16 @@ fn axis_arg(axis: &'static Axis, many: bool) -> Arg {
     }
 }
 
+/// Removes clauses about targets other than the lab from a help text.
+fn without_other_targets(help: &str) -> String {
+    const CLAUSES: [&str; 3] = [
+        "; with --on model: all three models; with a directory: the file system that it is on",
+        "; with --on model: ide-2001",
+        "; other targets run on the host's kernel",
+    ];
+    CLAUSES.iter().fold(help.to_string(), |help, clause| help.replace(clause, ""))
+}
+
 /// Puts the values of these axes on the command line into a request.
 fn put_values(
     request: &mut Request,
@@ -84,7 +94,7 @@ impl Args for CrashAxes {
             let arg = axis_arg(axis, axis.crash == Crash::Many);
             command.arg(match axis.key {
                 "size" => arg.help(format!("Size of the file system [default: {CRASH_SIZE}]")),
-                _ => arg,
+                _ => arg.help(without_other_targets(&axis.help_text())),
             })
         })
     }

@@ -47,7 +47,7 @@ pub struct Compare {
     /// The smallest difference that matters, in percent; times that differ by less are the same
     #[arg(long, value_name = "PERCENT", default_value = "3%", visible_alias = "least-difference")]
     pub threshold: Percent,
-    /// The time of each phase to compare
+    /// The measure of each phase to compare
     #[arg(long, default_value = "durable", value_parser = name_parser(Metric::ALL))]
     pub metric: Metric,
     /// Set the exit code for `git bisect run`: 0 good, 1 bad, 125 undecided

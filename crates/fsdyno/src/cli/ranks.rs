@@ -13,8 +13,8 @@ use fsdyno_record::Nanos;
 #[derive(Args, Clone, Debug, Default)]
 #[command(group = ArgGroup::new("shared").multiple(true))]
 pub struct RanksArgs {
-    /// Share each trial among the processes that mpiexec (MPICH, Open MPI), srun, an indexed Kubernetes job or a script
-    /// started with this command on one or several hosts; see docs/ranks.md. N is needed only in a Kubernetes job
+    /// Share each trial among the processes of this command that mpiexec (MPICH, Open MPI), srun, an indexed Kubernetes
+    /// job or a script started on one or several hosts; see docs/ranks.md. N is needed only in a Kubernetes job
     #[arg(long, group = "shared", value_name = "N", num_args = 0..=1, require_equals = true, value_parser = whole_number::<u32>(1..=u64::from(MAX_RANKS)))]
     pub ranks: Option<Option<u32>>,
     /// Share each trial among processes that fsdyno starts over ssh on these hosts, all of which, like this host, have

@@ -61,7 +61,7 @@ pub struct ComparisonArgs {
     /// winner [default: 1%]
     #[arg(long, value_name = "PERCENT")]
     pub least_difference: Option<Percent>,
-    /// Sort the rows of tables; unsafe ones stay last [default: the order of the command]
+    /// Sort the rows of tables; rows flagged UNSAFE stay last [default: the order of the command]
     #[arg(long, value_name = "BY", value_parser = name_parser(Sort::ALL))]
     pub sort: Option<Sort>,
     /// The columns of tables, separated by commas

@@ -42,7 +42,7 @@ pub struct Record {
     #[arg(long)]
     pub calibrate: bool,
     /// Record a running process by BPF, with its threads and the children that it creates from then on, until it ends
-    /// or Ctrl-C; the process then continues [default tree: its working directory]
+    /// or until Ctrl-C, after which the process continues [default tree: its working directory]
     #[arg(long, value_name = "PID", value_parser = clap::value_parser!(i32).range(1..), conflicts_with_all = ["command", "calibrate"])]
     pub pid: Option<i32>,
     /// Record the process of --pid for at most this number of seconds
@@ -63,7 +63,8 @@ pub struct Record {
 pub enum RecordMethod {
     /// The cheapest that misses nothing: inside, or ptrace where that is not possible
     Auto,
-    /// Code injected into dynamically linked programs records their calls; other calls are stopped with ptrace
+    /// Code injected into dynamically linked programs records their calls; at other calls, ptrace
+    /// stops the thread and reads the call
     #[value(alias = "preload")]
     Inside,
     /// A seccomp filter stops threads at calls on files, and ptrace(2) reads them

@@ -75,6 +75,6 @@ pub fn show(
 /// Prints the table in a format.
 fn print(trials: &[Trial], basis: Basis<'_>, format: Format) -> Result<(), Failure> {
     output::write_data(&fsdyno_report::table(trials, basis, format, output::style())?)?;
-    results::say_verdicts(trials, format);
+    results::say_flags(trials, format);
     Ok(())
 }

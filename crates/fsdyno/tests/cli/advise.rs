@@ -72,7 +72,7 @@ fn the_time_of_a_comparison_has_the_boots_for_snapshots_that_its_dry_run_has() {
     let mut lines = advice.lines().skip_while(|line| !line.starts_with("   fsdyno run tarball "));
     let command = lines.next().unwrap_or_else(|| panic!("{advice}"));
     let time = lines.next().unwrap().trim();
-    assert!(time.contains(", 60 s of it for guests that boot once"), "{advice}");
+    assert!(time.contains(" (60 s of it to boot guests for snapshots; "), "{advice}");
     let dry = format!("{} --dry-run", command.trim().strip_prefix("fsdyno ").unwrap());
     let dry = run(folder.path(), &dry);
     assert!(stdout(&dry).contains(&format!("\n{time}\n")), "{time}: {}", stdout(&dry));

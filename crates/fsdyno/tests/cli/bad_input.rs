@@ -18,7 +18,7 @@ pub(crate) const CASES: &[(&str, i32, &str)] = &[
     ("kernel build reiser4 --reiser4 ./none", 2, "use the source ./none: No such file"),
     ("kernel build reiser4 --reiser4 .", 2, "it has no super_ops.c"),
     ("kernel build reiser4 --reiser4 a-file", 2, "it is neither a folder nor a tar file"),
-    ("run dirops --on lab --on lab", 2, "--on lab is given 2 times"),
+    ("run dirops --on lab --on lab", 2, "--on lab is given more than once; give it once"),
     (
         "run dirops --on lab --on . --disk instant",
         2,

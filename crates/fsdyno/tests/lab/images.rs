@@ -230,7 +230,7 @@ fn a_snapshot_and_its_prepared_images_are_made_once_and_bit_identical() {
     };
     let (known, missing) = (estimate("ext3"), estimate("ext3,xfs"));
     assert!(known.contains("time: about") && !known.contains("boot once"), "{known}");
-    assert!(missing.contains(" of it for guests that boot once (estimated"), "{missing}");
+    assert!(missing.contains(" of it to boot guests for snapshots; estimated"), "{missing}");
     assert_eq!(lab.cached("snapshots").len(), 1);
     let seeds = lab.trials("first");
     assert_eq!(seeds.iter().map(was_prepared).collect::<Vec<_>>(), [true, true]);

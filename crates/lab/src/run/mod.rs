@@ -20,7 +20,7 @@ use serde_json::json;
 use crate::error::RunError;
 use crate::finished::{Cut, Finished, Watch};
 use crate::guard::Guard;
-use crate::machine::{Machine, OnStop};
+use crate::machine::{Machine, StartMode};
 use crate::profile::{Code, Counts, PausedStage, Profile};
 use crate::qmp::Qmp;
 use crate::snapshot::Snapshot;
@@ -75,8 +75,8 @@ pub fn run(
 /// A callback for the start of a stage; it receives the disks and the counts so far.
 pub type StageCallback<'a> = &'a mut dyn FnMut(&PausedStage, &[File], Counts) -> io::Result<()>;
 
-/// Runs a guest as [`run`] does; with `profiling`, counts instructions by the code of the kernel, and calls the
-/// callback at the start of each stage.
+/// Runs a guest as [`run`] does; with `profiling`, counts the executed instructions by location in the kernel's
+/// code, and calls the callback at the start of each stage.
 ///
 /// # Errors
 /// [`RunError`]; in any case, QEMU has ended and nothing is left behind.
@@ -90,9 +90,9 @@ pub fn profile(
 ) -> Result<Finished, RunError> {
     let (code, on_stage) = profiling.unzip();
     match snapshot {
-        None => Run::start(config, machine, OnStop::GoOn, job, code)?.watch(on_stage, watch),
+        None => Run::start(config, machine, StartMode::GoOn, job, code)?.watch(on_stage, watch),
         Some(snapshot) => {
-            let mut run = Run::start(config, machine, OnStop::Restore, job, code)?;
+            let mut run = Run::start(config, machine, StartMode::Restore, job, code)?;
             let result = run.load(snapshot);
             // This is done while QEMU loads: the disks are not part of a snapshot, and are not read yet.
             copy_image(machine, &run.disks)?;
@@ -114,7 +114,7 @@ pub fn cut(
     job: &[u8],
     is_time: &mut dyn FnMut(&Progress) -> bool,
 ) -> Result<Cut, RunError> {
-    let mut run = Run::start(config, machine, OnStop::GoOn, job, None)?;
+    let mut run = Run::start(config, machine, StartMode::GoOn, job, None)?;
     while !is_time(&run.progress()?) {
         if let Some(ended) = run.process.poll().map_err(host_error("wait for QEMU"))? {
             return Err(run.died(ended));
@@ -143,7 +143,7 @@ pub fn save(
     watch: &mut dyn FnMut(&Progress) -> Watch,
 ) -> Result<u64, RunError> {
     // There is no job yet: the saved state precedes every job.
-    let mut run = Run::start(config, machine, OnStop::Save, b"", None)?.watch_boot(watch)?;
+    let mut run = Run::start(config, machine, StartMode::Save, b"", None)?.watch_boot(watch)?;
     match run.write_state(file) {
         Ok(()) => Ok(run.mailbox.mailbox()?.get(Word::StoppedAt)),
         Err(error) => Err(run.command_error("save a booted guest", error)),
@@ -209,6 +209,7 @@ impl<'a> Run<'a> {
             asleep = if ready { asleep + 1 } else { 0 };
             if asleep > POLLS_ASLEEP {
                 match self.control().and_then(Qmp::status) {
+                    // The guest stops itself by a deliberate panic event (pvpanic), so this is the expected state.
                     Ok(status) if status == "guest-panicked" => return Ok(self),
                     Ok(_) => {}
                     Err(error) => return Err(self.command_error("boot a guest", error)),

@@ -15,7 +15,7 @@ use fsdyno_record::plan::CpuPlan;
 use super::Run;
 use crate::error::RunError;
 use crate::guard::Guard;
-use crate::machine::{Machine, OnStop};
+use crate::machine::{Machine, StartMode};
 use crate::probe::HashedFile;
 use crate::processor::Plugin;
 use crate::profile::{Code, Profile};
@@ -122,29 +122,29 @@ impl<'a> Run<'a> {
     pub(super) fn start(
         config: BootConfig<'a>,
         machine: &'a Machine,
-        on_stop: OnStop,
+        start_mode: StartMode,
         job: &[u8],
         code: Option<&Code>,
     ) -> Result<Run<'a>, RunError> {
         let BootConfig { program, cpu, extra_parameters, .. } = config;
         config.check_unchanged()?;
         let memory = Memory::new(machine, job)?;
-        if on_stop != OnStop::Restore {
+        if start_mode != StartMode::Restore {
             copy_image(machine, &memory.disks)?;
         }
-        let pair = (on_stop != OnStop::GoOn).then(UnixStream::pair).transpose();
+        let pair = (start_mode != StartMode::GoOn).then(UnixStream::pair).transpose();
         let (socket, qemu_socket) = pair.map_err(host_error("create a socket for QEMU"))?.unzip();
         let files = memory.descriptors(&config, machine, qemu_socket.as_ref())?;
         let mut command = Command::new(program);
         command
-            .args(qemu::arguments(cpu, extra_parameters, machine, on_stop, &files))
+            .args(qemu::arguments(cpu, extra_parameters, machine, start_mode, &files))
             .env("LC_ALL", "C");
         let mut inherited = memory.inherited(&config, machine, qemu_socket.as_ref());
         let guard = Guard::new().map_err(host_error("get memory for the clock guard"))?;
         // A guest that boots to be saved is not measured, and its clock must stop with it. With the guard, the main
         // loop would always see the stopped processor before it knows that the machine has stopped, and let time jump
         // (snapshot.rs).
-        if on_stop != OnStop::Save && machine.accel.is_exact() {
+        if start_mode != StartMode::Save && machine.accel.is_exact() {
             guard.preload_into(&mut command);
         }
         inherited.extend(guard.files());

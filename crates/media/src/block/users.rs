@@ -1,8 +1,8 @@
 //! Finds the users of a drive: mounts in every namespace, swap, devices and file systems of several devices
 //! on top of it, processes.
 //!
-//! Each result names what the user must stop. Users that are not found here are detected by the kernel's own
-//! claim (O_EXCL).
+//! Each result names what the operator must stop or unmount. Uses that are not found here are detected by the
+//! kernel's own claim (O_EXCL).
 
 use std::collections::BTreeSet;
 use std::fs;

@@ -14,7 +14,8 @@ use crate::messages::FromRank;
 use crate::secret::Secret;
 use crate::wire::{self, Role, WireReader};
 
-/// The prefix of the reason why a process of this run was rejected: the run cannot begin without that process.
+/// Marks, as a prefix of the reason, the rejection of a process that belongs to this run but does not match it, so that
+/// the run cannot begin.
 pub(super) const MISFIT: &str = "misfit: ";
 
 /// Maximum number of callers that are being authenticated at the same time.
@@ -104,6 +105,7 @@ fn greet(
             let arrived = events.send(Event::Arrived(Box::new((hello, wire))));
             arrived.map(|()| listen(rank, reader, events))
         }
+        // A parent that only checks whether rank 0 still runs.
         Ok((hello, ..)) if hello.role == Role::Asking => Ok(()),
         Ok((hello, ..)) => events.send(Event::WorkerEnded(hello)),
         Err(why) if why.starts_with(MISFIT) => events.send(Event::Rejected(why)),

@@ -84,7 +84,7 @@ impl State {
             stopped: None,
         };
         for peer in &mut self.peers {
-            (peer.received, peer.work.1) = (now, now);
+            (peer.received, peer.last_progress) = (now, now);
         }
         let mut watched = Instant::now();
         loop {
@@ -142,8 +142,8 @@ impl State {
         match message {
             FromRank::Beat { work, ops } => {
                 peer.ops = ops;
-                if peer.work.0 != work {
-                    peer.work = (work, Instant::now());
+                if peer.work != work {
+                    (peer.work, peer.last_progress) = (work, Instant::now());
                 }
             }
             FromRank::Await(point) => self.route(rank, point),
@@ -179,7 +179,7 @@ impl State {
         }
     }
 
-    /// Forwards a rank's request to wait for an op to the rank that executes the op.
+    /// Handles the wait of a rank for an op: asks the rank that executes the op to report it, unless it has returned.
     fn route(&mut self, rank: u32, point: Point) {
         let Some((phase, plan, threads)) = &self.waits.phase else { return };
         let reached = self.waits.reached.get(&point.thread).copied().unwrap_or(0);
@@ -234,19 +234,20 @@ impl State {
                 );
                 return Err(self.abort(why));
             }
-            let holds = self.stonewall.as_ref().is_some_and(|stonewall| stonewall.holds(at));
-            let waits = all.answers[at].is_none() && !all.out[at] && !holds;
-            let limit = if self.works { self.patience.stuck } else { self.patience.sync };
-            if waits && now.duration_since(peer.work.1) > limit {
+            let is_held_at_stonewall =
+                self.stonewall.as_ref().is_some_and(|stonewall| stonewall.holds(at));
+            let waits = all.answers[at].is_none() && !all.out[at] && !is_held_at_stonewall;
+            let limit = if self.shows_progress { self.patience.stuck } else { self.patience.sync };
+            if waits && now.duration_since(peer.last_progress) > limit {
                 let why = format!(
                     "{} has completed nothing for {} s {doing}, after {} operations: a call hangs; is its mount gone?",
                     peer.name(),
                     limit.as_secs(),
                     peer.ops
                 );
-                let shares_own = peer.client == self.peers[0].client;
+                let is_on_own_client = peer.client == self.peers[0].client;
                 let error = self.abort(why);
-                self.own_hangs |= shares_own;
+                self.own_client_hangs |= is_on_own_client;
                 return Err(error);
             }
         }
@@ -301,7 +302,7 @@ impl State {
             }
         }
         let left = self.peers.iter().filter(|peer| !peer.gone);
-        self.own_hangs |= left.clone().any(|peer| peer.hello.rank == 0);
+        self.own_client_hangs |= left.clone().any(|peer| peer.hello.rank == 0);
         let left: Vec<String> = left.map(super::Peer::name).collect();
         self.peers.iter().for_each(|peer| peer.wire.shut());
         let why = match left.first() {

@@ -27,7 +27,7 @@ pub struct Trial<'a> {
     pub settle: Nanos,
 }
 
-/// The state of a trial in rank 0.
+/// The course of a trial: its state in rank 0.
 pub(super) struct Course<'a> {
     pub(super) trial: &'a Trial<'a>,
     pub(super) plan: RanksPlan,
@@ -83,14 +83,14 @@ impl Course<'_> {
     }
 
     /// Returns the work done in a phase by each share: one list for the common directory, or one for each rank's own.
-    pub(super) fn trees(&self, phase: usize) -> &[Vec<u64>] {
+    pub(super) fn done_by_directory(&self, phase: usize) -> &[Vec<u64>] {
         self.done.get(phase).map_or(&[], Vec::as_slice)
     }
 
     /// Returns the expected counts of a phase.
     pub(super) fn counts(&self, phase: usize) -> OpCounts {
         let mut all = OpCounts::new();
-        for done in self.trees(phase) {
+        for done in self.done_by_directory(phase) {
             for (kind, count) in self.work.counts_after(phase, done) {
                 *all.entry(kind).or_default() += count;
             }
@@ -100,7 +100,7 @@ impl Course<'_> {
 
     pub(super) fn units(&self, phase: usize) -> WorkUnits {
         let mut all = WorkUnits::new();
-        for done in self.trees(phase) {
+        for done in self.done_by_directory(phase) {
             for (unit, count) in self.work.work_units_after(phase, done) {
                 *all.entry(unit).or_default() += count;
             }

@@ -91,8 +91,10 @@ struct Peer {
     wire: Wire,
     /// Time of its last message.
     received: Instant,
-    /// Its progress, and the time of the last increase.
-    work: (u64, Instant),
+    /// The count of work that it last reported.
+    work: u64,
+    /// Time of the last change of `work`.
+    last_progress: Instant,
     /// Number of its ops in the phase so far.
     ops: u64,
     gone: bool,
@@ -108,8 +110,18 @@ impl Peer {
         let now = Instant::now();
         let (clock, client) = (Clock::default(), 0);
         let one_clock = hello.clock.is_some() && hello.clock == clocks::identity();
-        let work = (0, now);
-        Peer { hello, wire, received: now, work, ops: 0, gone: false, clock, one_clock, client }
+        Peer {
+            hello,
+            wire,
+            received: now,
+            work: 0,
+            last_progress: now,
+            ops: 0,
+            gone: false,
+            clock,
+            one_clock,
+            client,
+        }
     }
 
     fn name(&self) -> String {
@@ -140,10 +152,10 @@ struct State {
     /// The reason why no further trial is possible.
     broken: Option<String>,
     /// True if the mount of rank 0 may hang: its worker did not end by order, or a call on the same client hangs.
-    own_hangs: bool,
+    own_client_hangs: bool,
     progress: Progress,
     /// True while the ranks' work shows progress.
-    works: bool,
+    shows_progress: bool,
     /// The waits of ranks for ops of other ranks.
     waits: collect::Waits,
     /// The stonewall of the phase, if the phase ends with one.
@@ -197,9 +209,9 @@ impl Group {
             acceptor,
             patience,
             broken: None,
-            own_hangs: false,
+            own_client_hangs: false,
             progress: collect::no_progress(),
-            works: true,
+            shows_progress: true,
             waits: collect::Waits::default(),
             stonewall: None,
             input: None,
@@ -216,7 +228,7 @@ impl Group {
 
     /// Returns true if the mount of rank 0 may hang.
     pub fn own_mount_hangs(&self) -> bool {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner).own_hangs
+        self.state.lock().unwrap_or_else(PoisonError::into_inner).own_client_hangs
     }
 
     /// Returns the name of each host, with its number of ranks.

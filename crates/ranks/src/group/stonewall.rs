@@ -1,4 +1,5 @@
-//! The stonewall of a phase: when all shares have stopped, all continue to the largest number of items.
+//! The stonewall of a phase (as in IOR and mdtest): a time limit at which all shares stop; all then continue to the
+//! largest number of items that a share has done.
 
 use fsdyno_record::Nanos;
 use fsdyno_record::ranks::{RanksPhase, Stonewall};
@@ -20,8 +21,8 @@ pub(super) struct StonewallShares {
 }
 
 impl StonewallShares {
-    /// The stonewall of `ranks` ranks with `threads` threads each, in a common directory or, with `own`, in one directory
-    /// per rank.
+    /// The stonewall of `ranks` ranks with `threads` threads each, in a common directory or, with `own`, in one
+    /// directory per rank.
     pub(super) fn new(
         limit: Nanos,
         (ranks, threads): (u32, u32),
@@ -90,7 +91,7 @@ impl State {
         };
         let now = std::time::Instant::now();
         for peer in &mut self.peers {
-            peer.work.1 = now;
+            peer.last_progress = now;
         }
         self.tell(&ToRank::GoOn(goal));
     }
@@ -128,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn the_shares_are_those_of_a_directory() {
+    fn a_goal_counts_the_threads_that_share_one_directory() {
         let goal_of = |own| {
             let mut stonewall = StonewallShares::new(Nanos(100), (2, 1), own, "files");
             assert_eq!(stonewall.take(stopped(0, 5)), None);

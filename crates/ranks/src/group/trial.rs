@@ -42,7 +42,7 @@ impl State {
     ) -> Result<AgentReport, GroupError> {
         let job = trial.job;
         let plan = job.plan.shared_by().cloned();
-        let plan = plan.ok_or_else(|| trial_failure("the plan is not one of several ranks"))?;
+        let plan = plan.ok_or_else(|| trial_failure("the plan is not for a group of ranks"))?;
         let input = trial.input.as_ref().map(|input| input.input.clone());
         let setting = Setting { seed: job.seed, input };
         let work = workloads::find(&job.plan.workload.name)
@@ -201,13 +201,13 @@ impl State {
             // A peer that cannot be reached is detected because it stays silent.
             let _ = peer.wire.send(&ToRank::Gap { kind: kind.name().to_string() });
         }
-        self.works = false;
+        self.shows_progress = false;
         let done =
             self.collect("between two phases", course.deadline, watch, &|answer| match answer {
                 FromRank::GapDone { done } => Some(done),
                 _ => None,
             });
-        self.works = true;
+        self.shows_progress = true;
         let done = done?;
         Ok(leaders.first().and_then(|rank| done.get(*rank as usize)).cloned().unwrap_or_default())
     }
@@ -291,13 +291,13 @@ impl State {
             // A peer that cannot be reached is detected because it stays silent.
             let _ = peer.wire.send(&order);
         }
-        self.works = false;
+        self.shows_progress = false;
         let synced = self.collect("in syncfs", course.deadline, watch, &|answer| match answer {
             FromRank::Synced { at, doubt } => Some(Some((at, doubt))),
             FromRank::GapDone { .. } => Some(None),
             _ => None,
         });
-        self.works = true;
+        self.shows_progress = true;
         synced
     }
 

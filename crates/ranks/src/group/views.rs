@@ -10,7 +10,8 @@ use crate::messages::{Seen, TreeOf};
 impl State {
     /// Returns the trees that each rank reads. The first rank of each client reads the common tree; a rank on a
     /// different client (if there is only one client, the next rank) reads a rank's own tree.
-    /// Before the first phase a rank whose caches stay as they are also reads its own tree, as the first phase finds it.
+    /// If caches are not dropped before the first phase, each rank also reads its own tree, so that the phase finds it
+    /// in the cache.
     pub(super) fn readers(&self, course: &Course<'_>, phase: Option<usize>) -> Vec<Vec<TreeOf>> {
         let mut readers = vec![Vec::new(); self.peers.len()];
         let Some(phase) = phase else {
@@ -25,7 +26,7 @@ impl State {
             return readers;
         };
         if !course.plan.own {
-            let done = course.trees(phase).first().cloned().unwrap_or_default();
+            let done = course.done_by_directory(phase).first().cloned().unwrap_or_default();
             for leader in self.leaders() {
                 if let Some(trees) = readers.get_mut(leader as usize) {
                     trees.push(TreeOf { of: None, done: done.clone() });
@@ -33,7 +34,7 @@ impl State {
             }
             return readers;
         }
-        for (share, done) in (0..).zip(course.trees(phase)) {
+        for (share, done) in (0..).zip(course.done_by_directory(phase)) {
             let reader = other(&self.peers, course.plan.rank_of(share, phase));
             if let Some(trees) = readers.get_mut(reader) {
                 trees.push(TreeOf { of: Some(share), done: done.clone() });
@@ -110,8 +111,8 @@ pub(super) fn add(
     if stale > 0 {
         let longest = seen.iter().flatten().map(|one| one.settled).max().unwrap_or_default();
         course.notes.push(format!(
-            "{place} clients showed {stale} entries in an earlier state for up to {longest}; a file system with cached \
-             attributes may (close-to-open consistency; nfs(5), acregmax and acdirmax)"
+            "{place} clients showed {stale} entries in an earlier state for up to {longest}; a file system that \
+             caches attributes is allowed to do this (close-to-open consistency; nfs(5), acregmax and acdirmax)"
         ));
     }
     match first {

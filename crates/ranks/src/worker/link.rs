@@ -170,7 +170,8 @@ impl Link {
         self.state.lock().stopped
     }
 
-    /// Discards the requested parts of an earlier input file, which rank 0 sent before it offered this one.
+    /// Discards parts of an earlier input file that are still queued. Call it before the first [`Link::fetch`] of a new
+    /// file.
     pub(super) fn discard_parts(&self) {
         self.parts.try_iter().for_each(drop);
     }
@@ -206,7 +207,7 @@ fn listen(
     parts: &Sender<(u64, Vec<u8>)>,
 ) {
     loop {
-        let Ok(order) = reader.receive::<ToRank>() else { end_alone(state) };
+        let Ok(order) = reader.receive::<ToRank>() else { exit_orphaned(state) };
         match order {
             // Answered immediately: it measures the clock.
             ToRank::Ping => drop(state.wire.send(&FromRank::Pong { now: clock::now() })),
@@ -227,7 +228,7 @@ fn listen(
                 state.changed.notify_all();
             }
             ToRank::Chunk { from, length } => {
-                let Ok(part) = reader.receive_bytes(length) else { end_alone(state) };
+                let Ok(part) = reader.receive_bytes(length) else { exit_orphaned(state) };
                 // A worker that was stopped meanwhile does not wait for it.
                 let _ = parts.send((from, part));
             }
@@ -249,7 +250,7 @@ fn listen(
 }
 
 /// Ends this process because rank 0 is gone; prints the directory that may remain, for the parent.
-fn end_alone(state: &State) -> ! {
+fn exit_orphaned(state: &State) -> ! {
     let folder = state.folder.lock().unwrap_or_else(PoisonError::into_inner);
     // The parent reads this line; if the parent is gone, nothing can be reported.
     let _ = writeln!(std::io::stderr(), "{folder}");
@@ -283,7 +284,8 @@ fn beat(state: &State) {
         std::thread::sleep(BEAT);
         let progress = state.lock().progress.clone();
         let ops = progress.as_ref().map_or(0, |progress| progress.done());
-        // A pause of all threads that the workload requires is progress.
+        // While all threads pause because the workload requires it, the count increases, so that rank 0 does not
+        // consider this worker stalled.
         if progress.is_some_and(|progress| progress.is_pausing()) {
             state.read.fetch_add(1, Ordering::Relaxed);
         }

@@ -24,14 +24,14 @@ impl Trial {
     pub(super) fn run(&mut self, index: usize, link: &Link) -> Result<PhaseDone, WorkerError> {
         let phases = self.work.phases();
         let spec = phases.get(index).ok_or_else(|| WorkerError::plain("there is no such phase"))?;
-        let share = self.plan.share_of(self.rank, index);
-        let root = self.directory(self.plan.own.then_some(share))?;
+        let share_number = self.plan.share_of(self.rank, index);
+        let root = self.directory(self.plan.own.then_some(share_number))?;
         let (requested, issuer) = (self.job.plan.threads, self.job.plan.issuer);
         let threads = spec.threads.count_of(requested);
         let ranks = spec.threads.count_of(requested.saturating_mul(issuer.depth()));
         let share = match self.plan.own {
             true => Share::WHOLE,
-            false => Share { rank: share, ranks: self.plan.ranks },
+            false => Share { rank: share_number, ranks: self.plan.ranks },
         };
         let progress = PhaseProgress::new(ranks, threads)
             .with_remote_ranks(share.rank * ranks, link.remote_ranks());
@@ -86,20 +86,20 @@ impl Trial {
     fn report(
         &self,
         index: usize,
-        done: PhaseResult,
+        result: PhaseResult,
         cpu: (Nanos, Nanos),
         threads: u32,
     ) -> PhaseDone {
-        let (outcome, shares) = (done.outcome, done.done.clone());
-        let replayed = self.close_replay(index, &done.differences);
-        let recorder = done.into_recorder();
+        let (outcome, done) = (result.outcome, result.done.clone());
+        let replayed = self.close_replay(index, &result.differences);
+        let recorder = result.into_recorder();
         let timeline = recorder.timeline();
         PhaseDone {
             started: outcome.started,
             returned: outcome.returned,
             calls: outcome.ops,
             ops: recorder.ops(),
-            done: shares,
+            done,
             written: outcome.bytes_written.0,
             read: outcome.bytes_read.0,
             think: outcome.think_time,

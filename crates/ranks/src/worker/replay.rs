@@ -18,7 +18,7 @@ impl Trial {
     /// Makes the tree that the first phase finds, in the directory of this rank.
     pub(super) fn prefill(&self, link: &Link) -> Result<FromRank, WorkerError> {
         let Some(Prefill { mut ops, .. }) = self.work.prefill() else {
-            return Err(WorkerError::plain("the workload's first phase finds no tree"));
+            return Err(WorkerError::plain("the workload has no initial tree"));
         };
         let root = self.directory(self.plan.own.then_some(self.plan.share_of(self.rank, 0)))?;
         let mut issuer = SyncIssuer::new(root, Arc::clone(&self.contents));

@@ -63,10 +63,10 @@ impl Trial {
         let Preparation { job, folder } = preparation;
         let plan = job.plan.shared_by().cloned();
         let plan =
-            plan.ok_or_else(|| WorkerError::plain("the plan is not one of several ranks"))?;
+            plan.ok_or_else(|| WorkerError::plain("the plan is not for a group of ranks"))?;
         let began = clock::now();
         let root = open_directory(join, &folder, link)?;
-        let found = clock::now().since(began);
+        let time_to_find = clock::now().since(began);
         let input = job.plan.workload.input.as_ref().map(|input| inputs.find(&input.sha256));
         let input =
             input.map(|held| held.ok_or_else(|| WorkerError::plain(NO_INPUT))).transpose()?;
@@ -94,7 +94,7 @@ impl Trial {
             root,
             job,
         };
-        Ok((trial, FromRank::Prepared { found, device }))
+        Ok((trial, FromRank::Prepared { found: time_to_find, device }))
     }
 
     /// Opens the directory in which a phase works: the common one, or that of a rank.
@@ -153,7 +153,11 @@ impl Trial {
                 Some(phase) => self.work.tree_after(phase, &tree.done),
                 None => match self.work.prefill() {
                     Some(prefill) => prefill.tree,
-                    None => return Err(WorkerError::plain("the first phase finds no tree")),
+                    None => {
+                        return Err(WorkerError::plain(
+                            "the workload has no initial tree to verify",
+                        ));
+                    }
                 },
             };
             let mut before = 0;
@@ -221,6 +225,7 @@ fn open_directory(join: &Join, folder: &str, link: &Link) -> Result<OwnedFd, Wor
                 )));
             }
         }
+        // A sign of life for rank 0, which would otherwise consider this worker stalled.
         link.add_read(1);
         std::thread::sleep(Duration::from_millis(20));
     }

@@ -49,10 +49,12 @@ pub struct RanksPlan {
     /// True if each rank does the whole workload in its own directory, instead of a share of one workload.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub own: bool,
-    /// Shift between phases: a rank works on the share that the rank this far behind it had in the previous phase.
+    /// Shift between phases: a rank works on the share that rank `rank + shift` (modulo the number of ranks) had in
+    /// the previous phase.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub shift: u32,
-    /// Time after which the ranks continue to the maximum number of items that one of them has done, if they do.
+    /// Time limit of a phase, after which each rank does as many items as the fastest rank has done, and stops. None:
+    /// no limit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stonewall: Option<Nanos>,
 }
@@ -63,7 +65,7 @@ fn is_zero(number: &u32) -> bool {
 }
 
 impl RanksPlan {
-    /// Returns the share of a rank in a phase and, if each rank has its own directory, the number of that directory.
+    /// Returns the share of a rank in a phase; if each rank has its own directory, this is the directory's number.
     pub fn share_of(&self, rank: u32, phase: usize) -> u32 {
         let ranks = u64::from(self.ranks.max(1));
         let shifted = u64::from(self.shift) * (phase as u64 % ranks);

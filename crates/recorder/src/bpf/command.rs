@@ -12,7 +12,7 @@ use libc::{c_int, pid_t};
 use super::parts::Record;
 use super::session::Session;
 use crate::error::RecordError;
-use crate::launch::{self, Started};
+use crate::launch::{self, Prepared};
 use crate::process::numeric_entries;
 use crate::recorder::Recorder;
 use crate::resolve::flags_and_offset;
@@ -42,7 +42,7 @@ fn exit_status(pid: pid_t) -> Option<c_int> {
 pub fn record_command(
     mut recorder: Recorder,
     mut session: Session,
-    mut started: Started,
+    mut started: Prepared,
 ) -> Result<(c_int, Tree, End, u64), RecordError> {
     let main = started.pid;
     if let Some(names) = &mut recorder.names {

@@ -53,7 +53,7 @@ struct RowJson {
     step: Option<StepJson>,
     /// Phase of the workload.
     phase: String,
-    /// The measure that was compared: `operation` if a phase ended by time, `room` (device space per file) if file
+    /// The measure that was compared: `operation` if a phase has a time limit, `room` (device space per file) if file
     /// systems were filled.
     #[schemars(extend("enum" = Measure::NAMES))]
     metric: &'static str,

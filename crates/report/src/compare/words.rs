@@ -150,7 +150,7 @@ pub fn legend(compared: &Compared) -> Vec<(String, String)> {
             ),
             Mark::TimePerOperation => add(
                 "time per operation",
-                "the phase ended by time, so the time per operation is compared",
+                "the phase has a time limit, so the time per operation is compared",
             ),
             Mark::BySpace => add(
                 "by space",
@@ -226,8 +226,8 @@ pub fn summary(compared: &Compared) -> String {
     sentence + &new_failed(compared)
 }
 
-/// ` 1 trial of NEW failed.`, or, for steps within one result, ` 2 trials with 6.12.117 or 7.3.4 failed.`; empty if none
-/// of a new side failed.
+/// ` 1 trial of NEW failed.`, or, for steps within one result, ` 2 trials with 6.12.117 or 7.3.4 failed.`; empty if
+/// none of a new side failed.
 fn new_failed(compared: &Compared) -> String {
     let is_of_new = |trial: &&Unfinished| trial.failed && trial.side == Side::New;
     let failed: Vec<&Unfinished> = compared.unfinished.iter().filter(is_of_new).collect();

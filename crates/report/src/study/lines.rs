@@ -83,9 +83,13 @@ impl Table {
     }
 }
 
-/// The publication: `Published: Author, 2008`; `None` for a study without one.
+/// The publication: `Published: Author, 2008`; `None` for a study without a source.
 pub fn published(judged: &Judged) -> Option<String> {
-    (!judged.source.is_empty()).then(|| format!("Published: {}", judged.source))
+    match judged.source.as_str() {
+        "" => None,
+        "unpublished" => Some("Not published.".to_string()),
+        source => Some(format!("Published: {source}")),
+    }
 }
 
 /// The variant's name, with its scale if that is not full.

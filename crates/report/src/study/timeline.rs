@@ -105,8 +105,9 @@ impl Timeline<'_> {
 
 /// The mark of a claim whose verdict differs between kernels.
 const CHANGES: &str = "*";
-/// The meaning of [`CHANGES`].
-pub const CHANGES_MEAN: &str = "* the verdict differs between kernels.";
+/// The meaning of the cells and of [`CHANGES`].
+pub const CHANGES_MEAN: &str = "The number after a verdict is the one that the claim's check \
+    measured. * the verdict differs between kernels.";
 
 /// Returns true if the verdicts of a claim differ.
 pub fn changes(states: &[&Claim]) -> bool {

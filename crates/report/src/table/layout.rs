@@ -1,4 +1,4 @@
-//! The columns of tables with the same layout that fit into a line, and their widths.
+//! The selection of the columns that fit into a line, and their widths, for tables that share a layout.
 
 use unicode_width::UnicodeWidthStr;
 
@@ -18,7 +18,8 @@ pub struct Layout {
 }
 
 impl Layout {
-    /// Omits the same columns from all tables, those with the highest priority first. Digits are never truncated.
+    /// Omits the same columns from all tables, those with the largest `priority` number (the least important) first.
+    /// Digits are never truncated.
     pub fn of(tables: &[&Table], width: usize) -> Layout {
         let mut priorities: Vec<u8> =
             tables.iter().flat_map(|table| columns(table)).map(|(_, head)| head.priority).collect();
@@ -30,7 +31,7 @@ impl Layout {
             tables.first().map_or(0, |table| table.heads.iter().filter(in_line).count());
         let all = widths(tables, &priorities, usize::MAX);
         let gap = if tight && total_width(&all, 2) > width { 1 } else { 2 };
-        // Space between columns is reserved for empty ones too: tables with fewer columns omit the same ones.
+        // The gaps of empty columns are counted too, so that every table omits the same columns.
         let fit = |names: usize| {
             let mut shown = priorities.clone();
             let reserved = |shown: &[u8]| {
@@ -64,7 +65,8 @@ impl Layout {
         columns(table).map(|(index, _)| index).filter(|index| self.widths[*index] > 0)
     }
 
-    /// A line of a table: its cells by index. Columns that only other tables of the layout have stay blank.
+    /// A line of a table: its cells by index. A column that exists only in other tables of the layout
+    /// stays blank.
     pub fn line(&self, table: &Table, cell: impl Fn(usize) -> String, mark: &str) -> String {
         let mut line = String::new();
         for (index, width) in self.widths.iter().enumerate().filter(|(_, width)| **width > 0) {
@@ -104,7 +106,7 @@ fn total_width(widths: &[usize], gap: usize) -> usize {
     used.map(|width| width + gap).sum::<usize>().saturating_sub(gap)
 }
 
-/// The width of every column over all tables; names have at most `names` columns.
+/// The width of every column over all tables; the column of names is at most `names` characters wide.
 fn widths(tables: &[&Table], shown: &[u8], names: usize) -> Vec<usize> {
     let mut widths = vec![0; tables.iter().map(|table| table.heads.len()).max().unwrap_or(0)];
     for table in tables {

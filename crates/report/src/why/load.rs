@@ -11,9 +11,9 @@ use fsdyno_why::stored::FILE;
 
 use crate::load::{LoadError, Torn};
 
-/// Reads the explanations in result folders, or in the folders of records; those of other trials, such as superseded
-/// ones, are skipped. A folder without explanations yields none. One torn last line of each file is skipped and
-/// reported.
+/// Reads the explanations of `trials` in result folders; a path to a file of records stands for its folder. Those of
+/// other trials, such as superseded ones, are skipped. A folder without explanations yields none. One torn last line of
+/// each file is skipped and reported.
 ///
 /// # Errors
 /// A file that cannot be read, a bad line that is not a torn last one, a newer schema.

@@ -73,8 +73,8 @@ impl Measured {
             false => (&second, &first),
         };
         self.note(format!(
-            "The instrument ran for {} of the time of '{first}' and {} of that of '{second}': without it, \
-             '{more_affected}' would take up to {} less time relative to '{less_affected}'.",
+            "The instrument ran for {} of the time of '{first}' and {} of that of '{second}': without it, the \
+             time of '{more_affected}' relative to that of '{less_affected}' would be up to {} lower.",
             percent(first_share),
             percent(second_share),
             percent(saved)
@@ -384,7 +384,7 @@ fn format_figure(cell: &Cell) -> String {
     format!("{}{op}", cell.figure.name())
 }
 
-/// Formats a check: `returned of tarball extract: ext3-128 over ext4-128; more than 1`.
+/// Formats a check: `returned of tarball extract: ext3-128 over ext4-128; claimed: more than 1`.
 pub fn format_check(check: &Check) -> String {
     let cells = check.cells();
     let cell = cells[0];
@@ -408,16 +408,18 @@ pub fn format_check(check: &Check) -> String {
     let owned: Vec<Cell> = cells.iter().map(|cell| (*cell).clone()).collect();
     let labels: Vec<String> = owned.iter().map(|cell| label(cell, &owned)).collect();
     match check {
-        Check::Ratio { bound, .. } => format!("{head}{} over {}; {bound}", labels[0], labels[1]),
+        Check::Ratio { bound, .. } => {
+            format!("{head}{} over {}; claimed: {bound}", labels[0], labels[1])
+        }
         Check::Order(_) => format!("{head}{}", labels.join(" < ")),
         Check::Within { at_most, .. } => {
             format!("{head}{}; the largest at most {at_most} times the smallest", labels.join(", "))
         }
         Check::Value { bound, .. } => {
-            format!("{common}: {}; {bound} {}", labels[0], cell.unit.name)
+            format!("{common}: {}; claimed: {bound} {}", labels[0], cell.unit.name)
         }
         Check::Exponent { bound, .. } => {
-            format!("exponent of the growth of {common}: {}; {bound}", labels[0])
+            format!("exponent of the growth of {common}: {}; claimed: {bound}", labels[0])
         }
     }
 }

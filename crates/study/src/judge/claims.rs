@@ -328,7 +328,7 @@ impl Context<'_> {
         if part.falls_short(self.claim.margin) {
             let comparative = if part.above.is_some() { "more" } else { "less" };
             return format!(
-                "{span} may be {comparative} than 1 by the margin of {margin}; {seeds}"
+                "{span} does not exclude that it is {comparative} than 1 by the margin of {margin}; {seeds}"
             );
         }
         if part.too_near(self.claim.margin) {

@@ -136,7 +136,7 @@ fn a_claim_reports_its_number_its_trials_and_its_interval() {
     assert!(judged.p.unwrap() < 0.01);
     assert_eq!(
         judged.check.as_deref(),
-        Some("returned of files create: xfs over ext4; more than 1.3")
+        Some("returned of files create: xfs over ext4; claimed: more than 1.3")
     );
     assert_eq!(judged.why, "1.5 is more than 1.3.");
     assert_eq!(judged.notes, Vec::<String>::new());

@@ -98,7 +98,8 @@ impl<E: Evaluator> Search<'_, E> {
             let value = |point: &Point| self.known.value(point).unwrap_or(f64::INFINITY);
             simpler.retain(|point| {
                 let step = value(point) - value(&current);
-                let is_worthless = step < self.settings.least / 2.0 && value(point) < limit;
+                let is_worthless =
+                    step < self.settings.min_difference / 2.0 && value(point) < limit;
                 is_worthless || step < 2.0 * self.noise_between(point, &current)
             });
             match simpler.into_iter().min_by(|a, b| value(a).total_cmp(&value(b))) {
@@ -136,7 +137,8 @@ impl<E: Evaluator> Search<'_, E> {
     /// smallest expected cost.
     fn reset_together(&mut self, winner: Point, limit: f64) -> Result<Point, E::Error> {
         let Some(model) = &self.model else { return Ok(winner) };
-        let step = (self.settings.least / 2.0).max(2.0 * self.noise_between(&winner, &winner));
+        let step =
+            (self.settings.min_difference / 2.0).max(2.0 * self.noise_between(&winner, &winner));
         let mut simpler: Vec<Point> = Vec::new();
         let mut current = winner.clone();
         while let Some(next) = self.cheapest_reset(model, &current)
@@ -163,7 +165,7 @@ impl<E: Evaluator> Search<'_, E> {
     /// that matters. The winner is the best of many points, so part of its lead may be a residual that no option
     /// explains; up to the minimum difference, this part is added to the limit.
     fn limit(&self, winner: &Point) -> Option<f64> {
-        let (best, least) = (self.known.value(winner)?, self.settings.least);
+        let (best, least) = (self.known.value(winner)?, self.settings.min_difference);
         let expected = self.model.as_ref().map_or(best, |model| model.mean(winner));
         Some(expected.clamp(best, best + least) + least)
     }
@@ -225,8 +227,8 @@ impl<E: Evaluator> Search<'_, E> {
         self.known = search_results;
         let gain = -self.known.value(&winner).unwrap_or(0.0);
         let is_confirmed = match (&comparison, self.settings.confirm) {
-            (Some(comparison), _) => shows_improvement(comparison, self.settings.least),
-            (None, 0) => gain > self.settings.least.ln_1p(),
+            (Some(comparison), _) => shows_improvement(comparison, self.settings.min_difference),
+            (None, 0) => gain > self.settings.min_difference.ln_1p(),
             (None, _) => false,
         };
         let default = self.candidates.space.default_point();
@@ -254,7 +256,7 @@ impl<E: Evaluator> Search<'_, E> {
             interactions: interactions(
                 &self.candidates,
                 &model,
-                self.settings.least,
+                self.settings.min_difference,
                 MAX_INTERACTIONS,
             ),
             refused: known

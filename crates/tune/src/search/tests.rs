@@ -114,8 +114,13 @@ fn only_the_option_that_helps_is_recommended_on_a_noisy_host() {
     let space = synthetic::space(&[2, 3, 2, 2]);
     let mut times = Times::constant(&[2, 3, 2, 2], 0.02, 4);
     times.effects[1] = vec![0.0, 0.05, -0.2];
-    let settings =
-        Settings { paired: false, trials: 200, confirm: 8, least: 0.01, ..Settings::default() };
+    let settings = Settings {
+        paired: false,
+        trials: 200,
+        confirm: 8,
+        min_difference: 0.01,
+        ..Settings::default()
+    };
     let found = search(&space, &settings, &mut times).unwrap();
     assert_eq!(found.winner, Point(vec![0, 2, 0, 0]), "{:?}", found.confirmed);
     assert_eq!((found.effects[0].option, found.effects[0].value), (1, 2));

@@ -4,7 +4,7 @@ use fsdyno_record::plan::{MediumPlan, VenuePlan, WorkloadPlan};
 use super::*;
 
 #[test]
-fn the_version_of_mkfs_is_recorded_by_the_name_of_the_program() {
+fn the_version_of_mkfs_is_recorded_under_the_name_of_its_program() {
     let Ok(kind) = catalog::get("ext4") else { panic!("no ext4") };
     let spec = fsdyno_filesystem::Spec::parse("ext4").unwrap();
     let plan = Plan {

@@ -73,8 +73,8 @@ fn a_phase_has_a_summary_sentence_and_details_in_a_comparison() {
     assert_eq!(
         sentences(&ext3, Some(&ext4)),
         [
-            "unlink: the phase takes 2.00 ms, with ext4 2.00 ms (+0 ns); the disk is busy for +600 us, \
-             the processor runs for +0 ns."
+            "unlink: the phase takes 2.00 ms, with ext4 2.00 ms (+0 ns); busy time of the disk +600 us, \
+             processor time +0 ns."
                 .to_string(),
             "unlink: the disk is busy for 1.00 ms against 400 us (+600 us): +600 us for inode tables \
              (600 seeks against 100)."
@@ -102,8 +102,8 @@ fn the_larger_cause_is_stated_first() {
     let text = sentences(&new, Some(&old));
     assert_eq!(
         text[0],
-        "unlink: the phase takes 2.02 ms, with old 2.00 ms (+21.0 us); the processor runs for +16.0 us, the \
-         disk is busy for +5.00 us."
+        "unlink: the phase takes 2.02 ms, with old 2.00 ms (+21.0 us); processor time +16.0 us, busy time \
+         of the disk +5.00 us."
     );
     assert!(text[1].contains("% instructions against old"), "{text:?}");
     assert!(text[2].contains("the disk is busy"), "{text:?}");

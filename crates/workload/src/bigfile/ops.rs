@@ -198,6 +198,7 @@ impl OpSource for Reserve<'_> {
 
     /// Allows the fallback only in the prefill: a phase that reserves space consists of fallocate alone.
     fn handle_unsupported(&mut self) -> bool {
+        // In the prefill, the file is created before the first phase. `step` is already the one after fallocate.
         let can_fall_back = self.layout.prebuilt && self.step == ReserveStep::Close;
         if can_fall_back {
             self.step = ReserveStep::Zeros(0);

@@ -26,8 +26,8 @@ pub fn check(values: &Values) -> Result<(), ParamError> {
     if deliverers == "0" {
         return match values.text("retrieve") {
             "delete" => refuse(
-                "retrieve=delete needs deliverers: the script retrieves nothing; use deliverers=1 \
-                 or more"
+                "retrieve=delete needs deliverers: the script of 2004 (deliverers=0) retrieves nothing; use \
+                 deliverers=1 or more"
                     .to_string(),
             ),
             _ => Ok(()),
@@ -43,7 +43,7 @@ pub fn check(values: &Values) -> Result<(), ParamError> {
         let value = values.text(key);
         if !expected.contains(&value) {
             return refuse(format!(
-                "{key}={value} applies only to the script; omit it with deliverers={deliverers}"
+                "{key}={value} applies only to the script of 2004; omit {key}, or set deliverers=0"
             ));
         }
     }

@@ -7,12 +7,12 @@ use crate::input::Input;
 use crate::op::Payload;
 use crate::tar::archive::{Archive, MemberKind};
 
-/// Binary logarithm of the median length of a synthetic message, in units of 2^-16 and linear between powers of two:
-/// three quarters of the distance from 2^11 to 2^12, 3.5 KiB [OWN].
+/// Binary logarithm of the median length of a synthetic message, in units of 2^-16; `mixed_length` interpolates
+/// linearly between powers of two: three quarters of the distance from 2^11 to 2^12, 3.5 KiB [OWN].
 const MEDIAN: i64 = (11 << 16) + (3 << 14);
 /// Scale, in thousandths, for a standard deviation of 1.4 octaves [OWN]; the sum of four uniform draws has a standard
 /// deviation of 0.577.
-const OCTAVES_PER_1000: i64 = 2425;
+const SCALE_THOUSANDTHS: i64 = 2425;
 /// One message in this many has an attachment, which makes it longer by four octaves [OWN].
 const ATTACHMENT_INTERVAL: u64 = 64;
 /// One line in this many is empty, which is only a newline [OWN].
@@ -55,7 +55,7 @@ impl Messages {
     /// Reads messages from the regular files of a tar archive, in its order.
     ///
     /// # Errors
-    /// The input is not an archive, contains no message, or contains a message of 4 GiB or more. The message is one
+    /// The input is not an archive, contains no message, or contains a message of 4 GiB or more. The error text is one
     /// line.
     pub fn real(input: &Input) -> Result<Messages, String> {
         let archive = Archive::read(input).map_err(|error| error.to_string())?;
@@ -110,8 +110,8 @@ impl Messages {
 
     /// Returns `length` bytes, from `offset` on, of a file that consists of `prefix_length` bytes and the message.
     ///
-    /// The bytes of the prefix are also computed; for real mail, they are the end of the archive's header before the
-    /// message.
+    /// The bytes of the prefix are arbitrary: generated for synthetic mail; for real mail, the end of the archive's
+    /// header before the message.
     pub fn payload(&self, message: u64, prefix_length: u32, offset: u64, length: u32) -> Payload {
         match &self.0 {
             Source::Real { members, .. } => Payload {
@@ -135,7 +135,7 @@ fn mixed_length(message: u64) -> u64 {
     let mut draws = SplitMix64::new(mix(message ^ 0x6d61_696c));
     let draw = draws.draw();
     let sum: i64 = (0..4).map(|word| ((draw >> (16 * word)) & 0xffff) as i64).sum();
-    let logarithm = (MEDIAN + (sum - (2 << 16)) * OCTAVES_PER_1000 / 1000) as u64;
+    let logarithm = (MEDIAN + (sum - (2 << 16)) * SCALE_THOUSANDTHS / 1000) as u64;
     let whole = 1 << (logarithm >> 16);
     let length = whole + ((whole * (logarithm & 0xffff)) >> 16);
     if draws.below(ATTACHMENT_INTERVAL) == 0 { length << 4 } else { length }
@@ -213,15 +213,16 @@ mod tests {
         let mut lengths: Vec<u64> = (0..77_133).map(|message| mail.length(message)).collect();
         lengths.sort_unstable();
         let count = lengths.len() as f64;
-        // Computed by hand: one in 64 is longer by four octaves; that moves the median of 3,584 bytes by the
-        // 1.1 % of the others that are then above it, about 40 bytes.
+        // Computed by hand: one in 64 is longer by four octaves. That raises the median from 3,584 bytes by
+        // about 40 bytes: it becomes a slightly higher quantile of the other messages.
         let median = lengths[lengths.len() / 2];
         assert!((3_550..3_710).contains(&median), "median {median}");
         // A log-normal mean is the median times exp(0.97^2 / 2) = 1.60; attachments multiply it by 1.23, to 7,080; the
         // bounded tail and the linear fraction reduce it slightly.
         let mean = lengths.iter().sum::<u64>() as f64 / count;
         assert!((6_600.0..7_200.0).contains(&mean), "mean {mean}");
-        // Above 64 KiB: 0.016 % without an attachment (the corner 0.2474^4/24 of four even draws),
+        // Above 64 KiB: 0.016 % without an attachment (the volume 0.2474^4/24 of a corner of the unit hypercube of
+        // four uniform draws),
         // 42.9 % of those with one; four standard deviations are 0.0012.
         let long = lengths.iter().filter(|length| **length > 64 << 10).count() as f64 / count;
         assert!((long - 0.0069).abs() < 0.0013, "{long} are long");

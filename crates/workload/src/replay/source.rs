@@ -6,7 +6,9 @@ use crate::differences::Differences;
 use crate::op::{Expect, Op, ProgressPoint};
 use crate::op_source::OpSource;
 use crate::replay::code::decode;
-use crate::replay::format::{Boundary, Compiled, OP_SIZE, OpRecord, decode_time};
+use crate::replay::format::{
+    Boundary, Compiled, EXPECT_ERRNO, EXPECT_RESULT, EXPECT_SUCCESS, OP_SIZE, OpRecord, decode_time,
+};
 
 /// The order of the calls of different threads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -170,9 +172,9 @@ impl OpSource for Source<'_> {
         }
         op.second_name.push(self.compiled.string(record.second_name));
         op.expect = match record.expect {
-            0 => Expect::Success,
-            1 => Expect::Errno,
-            2 => Expect::Result,
+            EXPECT_SUCCESS => Expect::Success,
+            EXPECT_ERRNO => Expect::Errno,
+            EXPECT_RESULT => Expect::Result,
             _ => Expect::Any,
         };
         op.result = record.result;

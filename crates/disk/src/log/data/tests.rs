@@ -135,7 +135,7 @@ fn a_reply_leads_to_its_request_and_its_bytes() {
 }
 
 #[test]
-fn a_block_of_one_byte_takes_no_space() {
+fn a_block_filled_with_one_repeated_byte_takes_no_space() {
     let mut memory = vec![0; 8192];
     let mut writer = Writer::create(&mut memory, 8192, Bytes(CAPACITY));
     for _ in 0..20 {
@@ -146,7 +146,7 @@ fn a_block_of_one_byte_takes_no_space() {
     assert_eq!(
         DataLog::open(memory).unwrap().lost_events(),
         20,
-        "the bytes of a write are written before its event"
+        "a write needs space for its raw bytes before the log knows that they repeat"
     );
     let mut memory = vec![0; 32768];
     let mut writer = Writer::create(&mut memory, 32768, Bytes(CAPACITY));

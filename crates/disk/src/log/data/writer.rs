@@ -25,7 +25,7 @@ pub struct Writer<M> {
 struct Write {
     /// The next byte's offset on the disk.
     next: u64,
-    /// Offset of the table entry of that byte's block.
+    /// Offset of that byte's block in the event's table of blocks (a repeated byte, or raw bytes).
     entry: u64,
     /// Offset of that byte in the region.
     destination: u64,
@@ -138,7 +138,7 @@ impl<M: Memory> Writer<M> {
         kind: EventKind,
         request: &Request,
         untimed: bool,
-        fourth: u64,
+        payload_or_event: u64,
     ) -> u32 {
         if self.lost > 0 || self.end + EVENT > self.limit {
             self.count_lost();
@@ -149,9 +149,9 @@ impl<M: Memory> Writer<M> {
         let second = u64::from(request.sectors) | ((kind as u64) << 32) | (u64::from(flags) << 40);
         write_words(
             self.memory.slice(self.end, EVENT as usize),
-            [at.0, second, request.sector, fourth],
+            [at.0, second, request.sector, payload_or_event],
         );
-        self.end += EVENT + if kind == EventKind::Write { fourth } else { 0 };
+        self.end += EVENT + if kind == EventKind::Write { payload_or_event } else { 0 };
         self.events += 1;
         self.commit();
         self.events as u32

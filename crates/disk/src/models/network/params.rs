@@ -127,7 +127,8 @@ impl Network {
             return Ok(());
         }
         let absent = |name: &str, value: Option<u64>, other: &str| {
-            let range = format!("given, since {other} is; or omit both for a volume without burst");
+            let range =
+                format!("given, because {other} is given (omit both for a volume without burst)");
             check.require(name, "missing", value.is_some(), &range)
         };
         absent(rate, higher, credit)?;

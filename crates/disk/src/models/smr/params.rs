@@ -54,7 +54,8 @@ impl Parameters for Smr {
         let range = format!("smaller than the disk, which has {}", spec.capacity);
         let is_valid = self.media_cache.0 < spec.capacity.0;
         check.require("model.media_cache", self.media_cache, is_valid, &range)?;
-        // At least a request of maximum size, in pieces, with a spare entry for each entry that a piece splits.
+        // The map must hold the largest request: one entry per piece, plus one for each existing entry that a piece
+        // splits.
         let maximum = MAX_ENTRIES as u64;
         check.within("model.cache_entries", self.cache_entries.into(), 1024, maximum)?;
         check.within("model.cached_percent", self.cached_percent.into(), 0, 100)?;

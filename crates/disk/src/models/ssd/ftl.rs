@@ -69,7 +69,9 @@ pub struct Ftl {
     /// The superblock of each generation; a superblock gets a new generation each time it is opened.
     holder: Vec<u16>,
     last_generation: State,
+    /// Sum of `moved` over all superblocks.
     moved: u64,
+    /// Sum of `prefilled` over all superblocks.
     prefilled: u64,
     draws: SplitMix64,
     /// Pages written for the host, and pages moved by collection.
@@ -109,7 +111,7 @@ impl Ftl {
         ftl.prefilled = ftl.superblocks.iter().map(|one| u64::from(one.prefilled)).sum();
         ftl.free.extend((full..superblocks).map(|at| at as u16));
         ftl.open_next();
-        // A full drive starts just after a collection, as one follows each opening of a superblock.
+        // The opening of a superblock is followed by a collection, so a full drive starts just after one.
         while ftl.free.len() < RESERVE && ftl.collect() {}
         ftl
     }
@@ -255,7 +257,8 @@ impl Ftl {
             // This includes pages of ended generations.
             _ => MOVED,
         };
-        // Draws of one kind may have used up pages of the other; a missing page is not counted.
+        // The kind of an untracked page is drawn, so the pages of a kind can run out; the rest are taken from the other
+        // kind.
         let remaining = self.drop_drawn(kind, pages);
         self.drop_drawn(if kind == PREFILLED { MOVED } else { PREFILLED }, remaining);
     }

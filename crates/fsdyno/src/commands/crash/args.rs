@@ -32,10 +32,10 @@ Examples:
 The workload runs once, in the lab, with a log of every byte that it writes and of the time at which
 each operation returns. Power is then cut at crash points that the seed selects: of every ten, four lie right
 after the return of an fsync or sync, two right before a flush, two during a flush, one right after a
-flush, one anywhere. Of the writes that the disk's cache holds at that point, none, all, some, some
-sectors, or all up to a torn write survive; a physical sector is written completely or not at all
-(--tear 512 splits it). Each image is mounted by the same kernel on the same disk, walked, checked,
-and compared with the operations that were done and acknowledged.
+flush, one anywhere. Of the writes that the disk's cache holds at that point, either none survive, or all,
+or some, or some of their sectors, or all before one write that is itself torn; a physical sector is
+written completely or not at all (--tear 512 splits it). Each image is mounted by the same kernel on the
+same disk, walked, checked, and compared with the operations that were done and acknowledged.
 
 Data that fsync(2), an fsync(2) of the directory, or syncfs(2) acknowledged must survive: if it does
 not, that is a violation, and the exit code is 1. All other losses are reported as the cost of a power

@@ -73,7 +73,7 @@ fn show(runs: &Runs, format: Format) -> Result<(), Failure> {
 
 fn print(result: &StudyResult, format: Format, basis: Basis<'_>) -> Result<(), Failure> {
     output::write_data(&result.render(format, output::style(), basis)?)?;
-    result.say_verdicts(format);
+    result.say_flags(format);
     Ok(())
 }
 

@@ -29,12 +29,12 @@ Examples:
   sudo fsdyno tune dirops --fs ext4 --on loop:8G
   fsdyno tune dirops --fs ext4 --space ./my-options.toml --dry-run
 
-The options of each file system, with their values, are its search space (fsdyno show space ext4). The search
-measures each value alone, then runs a designed experiment over the space, then tries the points that a model
-fitted to these results predicts to be best, and all neighbours of the best point. On a noisy target, each
-point gets several trials. The winner is compared with the default on seeds that took no part in the search,
-and is recommended only if it is faster there, too (p < 0.001). Values that mkfs or mount refuses are dropped,
-and listed with the error message.
+The options of each file system, with their values, are its search space (fsdyno show space ext4); --fs all
+selects every file system that has one. The search measures each value alone, then runs a designed experiment
+over the space, then tries the points that a model fitted to these results predicts to be best, and all
+neighbours of the best point. On a noisy target, each point gets several trials. The winner is compared with
+the default on seeds that took no part in the search, and is recommended only if it is faster there, too
+(p < 0.001). Values that mkfs or mount refuses are dropped, and listed with the error message.
 
 Every trial is stored as fsdyno run stores it. To resume, repeat the command with the same --out. The result
 is in tune.json and report.html of that folder; `fsdyno report` prints it. See docs/tune.md.")]

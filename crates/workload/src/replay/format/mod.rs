@@ -63,12 +63,24 @@ pub const SECTIONS: usize = 10;
 /// Number of bytes before the first section.
 pub const HEADER_SIZE: usize = 8 + SECTIONS * 16;
 
+/// The expected outcome of an op: success.
+pub const EXPECT_SUCCESS: u8 = 0;
+
+/// The expected outcome of an op: the error number in `result`.
+pub const EXPECT_ERRNO: u8 = 1;
+
+/// The expected outcome of an op: the result in `result`.
+pub const EXPECT_RESULT: u8 = 2;
+
+/// The expected outcome of an op: anything.
+pub const EXPECT_ANY: u8 = 3;
+
 /// An op of the compiled form; `code` determines the meaning of the other fields.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct OpRecord {
     /// The call.
     pub code: u8,
-    /// Expected outcome: 0 for success, 1 for an error number, 2 for a result, 3 for any outcome.
+    /// Expected outcome: [`EXPECT_SUCCESS`] or another constant of that prefix.
     pub expect: u8,
     /// Class of contents; [`ZEROS`] for zeros.
     pub class: u8,

@@ -7,13 +7,14 @@ pub(super) const DOC: &str = "\
 A reader of 2006 missed everyday files among the tests: documents of 100 KB, songs of 5 MB, a film of \
 700 MB [PUB]. The numbers are ours: the same number of bytes of documents as of songs, and one film [OWN].
 
-write: the tree `in`: for each kind its directory, folders of it (50 documents, 12 songs, 10 films \
-each [OWN]) and in them the files: mkdir; open O_CREAT|O_EXCL, writes of 128 KiB, close, as cp does from \
-a source that costs nothing [RUN: coreutils 9.1]. copy: cp -a of `in` to `copy`, with its calls and \
-reads and writes of 128 KiB; names are taken as directories are read. read: each file of `in` by name: \
-open, reads of 128 KiB until one returns nothing, close, as cat does [RUN]. delete: rm -r of `in`, then of \
-`copy`, names as directories are read. Nothing is synced by these programs. To measure one kind alone, set \
-the numbers of the others to 0.
+write creates the tree `in`: a directory for each kind, in it folders (of 50 documents, 12 songs or 10 \
+films [OWN]), and in these the files. Its calls are mkdir, and for each file open O_CREAT|O_EXCL, writes of \
+128 KiB and close, as cp does from a source that costs nothing [RUN: coreutils 9.1]. copy: cp -a of `in` to \
+`copy`, with its calls and reads and writes of 128 KiB, in the order in which the file system returns the \
+names of directories. read: each file of `in` by name: open, reads of 128 KiB until one returns nothing, \
+close, as cat does [RUN]. delete: rm -r of `in`, then of `copy`, in the order of the names that the file \
+system returns. Nothing is synced by these programs. To measure one kind alone, set the numbers of the \
+others to 0.
 
 Contents are random bytes unless `zeros` makes a part of each 4 KiB zeros: with zeros=50 a file system \
 that compresses can save about half, with zeros=100 nearly all. The space that the file system has in \

@@ -9,7 +9,8 @@ use crate::config::Settings;
 /// A mail server: four deliverers that make Dovecot's calls with its fsyncs, while mail is retrieved.
 const MAIL: &[(&str, &str)] = &[("deliverers", "4"), ("protocol", "dovecot")];
 
-/// Parameters of the script of 2004: a command that sets any of them selects the script, as `deliverers=0` does.
+/// Parameters of the script of 2004 (docs/glossary.md): a command that sets any of them selects the script, as
+/// `deliverers=0` does.
 const SCRIPT: &[&str] =
     &["writes", "store", "read-store", "think", "list-source", "gap", "reads-after"];
 
@@ -25,8 +26,9 @@ pub fn defaults(kind: &Kind) -> &'static [(&'static str, &'static str)] {
 pub fn note(kind: &Kind) -> Option<String> {
     (kind.name == "maildir").then(|| {
         format!(
-            "Four deliverers with Dovecot's calls and fsyncs, while mail is retrieved; --set protocol={COPY} is the script \
-             of 2004, without fsync (also the default in study files)."
+            "By default, four deliverers make Dovecot's calls with its fsyncs while mail is retrieved; --set \
+             protocol={COPY} selects the delivery script of 2004, which does not call fsync (the default in \
+             study files)."
         )
     })
 }
