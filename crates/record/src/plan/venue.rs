@@ -122,7 +122,7 @@ pub struct LabPlan {
     /// Number of clients that mount the file system, if it is shared over a network.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub clients: Option<u32>,
-    /// The network between them and the server, likewise.
+    /// The network between the clients and the server, if the file system is shared over one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub network: Option<NetworkPlan>,
 }
