@@ -79,7 +79,8 @@ impl Tuning {
             let Some(cell) = experiment.cells.iter().find(|cell| cell.skip.is_none()) else {
                 continue;
             };
-            let (space, _) = restrict_space(space, &restriction(request, spec, None), spaces.len())?;
+            let (space, _) =
+                restrict_space(space, &restriction(request, spec, None), spaces.len())?;
             let settings = settings(request, is_lab(spec), request.budget.trials());
             let least = fsdyno_tune::least_trials(&space, &settings);
             let jobs = usize::from(spec.jobs).max(1);

@@ -38,7 +38,8 @@ fn a_dry_run_reports_the_errors_of_a_run() {
         let (actual, dry) =
             (run(folder.path(), &words), run(folder.path(), &format!("{words} --dry-run")));
         assert_eq!(code(&dry), *exit, "fsdyno {words} --dry-run: {}", stderr(&dry));
-        let errors = [&dry, &actual].map(|output| (code(output), without_available(&stderr(output))));
+        let errors =
+            [&dry, &actual].map(|output| (code(output), without_available(&stderr(output))));
         assert_eq!(errors[0], errors[1], "fsdyno {words}");
         assert!(stderr(&dry).contains(part), "fsdyno {words} --dry-run: {}", stderr(&dry));
         // If only this host lacks something, the plan is printed nevertheless.

@@ -28,9 +28,8 @@ pub fn run(tune: &Tune) -> Result<Exit, Failure> {
     let session = Session { progress: &(), ..session::create(&stop, &command) };
     leftovers::report();
     let mut store = open(&folder)?;
-    let result = tuning
-        .fit_to_budget(store.trials())
-        .and_then(|tuning| tuning.search(&mut store, &session));
+    let result =
+        tuning.fit_to_budget(store.trials()).and_then(|tuning| tuning.search(&mut store, &session));
     store.discard_if_empty();
     let tuned = match result {
         Err(failure) if failure.exit == Exit::Stopped => {
