@@ -23,7 +23,7 @@ fn verdicts(sections: &[Section<'_>], baseline: Option<&str>) -> Vec<String> {
         sections.iter().filter(|section| ranked(section).count() > 1).collect();
     let (contested, minor) = main_phases(contested);
     if contested.is_empty() {
-        return vec!["Only one file system was measured, so there is no comparison.".into()];
+        return vec!["There is only one row, so there is no comparison.".into()];
     }
     if contested.iter().all(|section| section.rows.iter().all(|row| row.returned.n < 2)) {
         return vec![

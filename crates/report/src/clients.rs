@@ -120,7 +120,7 @@ fn points(trials: &[Trial]) -> Vec<Point<'_>> {
         }
     }
     let rates: Vec<_> =
-        points.iter().map(|point| (point.curve(), point.clients, point.rate)).collect();
+        points.iter().map(|point| (point.curve(), point.clients, (point.rate, 0.0))).collect();
     let scalings = scaling(&rates);
     for (point, scaling) in points.iter_mut().zip(scalings) {
         point.scaling = scaling;

@@ -5,11 +5,12 @@ use fsdyno_record::plan::{RanksPlan, VenuePlan};
 use fsdyno_record::ranks::{Member, RankPhase, RanksMeasured, RanksPhase, Stonewall, View};
 use fsdyno_record::trial::Outcome;
 use fsdyno_record::{Nanos, Trial};
+use fsdyno_stats::Summary;
 
 use crate::error::ReportError;
-use crate::number::{format_scaled, sanitize};
+use crate::number::{format_scaled, percent, sanitize};
 use crate::scaling::{self, Scaling, scaling};
-use crate::table::{Block, Column, Document, Legend, Output, Rows, Table};
+use crate::table::{Block, Column, Document, Kind, Legend, Output, Rows, Table};
 
 /// The ranks of a result.
 pub struct Ranks<'a> {
@@ -105,7 +106,10 @@ fn points(trials: &[Trial]) -> Vec<ScalingRow> {
     let curves: Vec<(String, String)> = points.iter().map(curve_of).collect();
     let position = |row: &ScalingRow| curves.iter().position(|curve| *curve == curve_of(row));
     points.sort_by_key(|row| (position(row), row.ranks));
-    let rates: Vec<_> = points.iter().map(|row| (curve_of(row), row.ranks, row.rate())).collect();
+    let rates: Vec<_> = points
+        .iter()
+        .map(|row| (curve_of(row), row.ranks, (row.rate(), row.half_width())))
+        .collect();
     for (row, scaling) in points.iter_mut().zip(scaling(&rates)) {
         row.scaling = scaling;
     }
@@ -141,6 +145,8 @@ fn scaling_table(trials: &[Trial]) -> Option<Table> {
         Column::number("n", |row: &ScalingRow| row.rates.len().to_string()).means("trials"),
         Column::number("items/s", |row: &ScalingRow| format_scaled(row.rate()))
             .means("calls of the phase's most frequent kind, by all ranks, divided by the time until the last rank was done; mean of the trials"),
+        Column::new(Kind::Spread, "±", ScalingRow::spread)
+            .means("half-width of the 95 % interval of that mean, if there are two or more trials"),
         Column::number("scaling", |row: &ScalingRow| row.scaling.ratio.map(format_scaled).unwrap_or_default())
             .means("the rate divided by the rate with the fewest ranks"),
         Column::words("knee", |row: &ScalingRow| row.scaling.mark().to_string()).means(scaling::KNEE),
@@ -176,10 +182,22 @@ impl ScalingRow {
         self.rates.iter().sum::<f64>() / self.rates.len().max(1) as f64
     }
 
+    /// The half-width of the 95 % interval of the mean rate; 0 for one trial.
+    fn half_width(&self) -> f64 {
+        Summary::of(&self.rates).and_then(|summary| summary.half_width).unwrap_or_default()
+    }
+
+    /// That half-width as a percentage; empty for one trial.
+    fn spread(&self) -> String {
+        let half_width = Summary::of(&self.rates).and_then(|summary| summary.relative_half_width());
+        half_width.map(percent).unwrap_or_default()
+    }
+
     fn json(&self) -> serde_json::Value {
+        let half_width = Summary::of(&self.rates).and_then(|summary| summary.half_width);
         serde_json::json!({
             "subject": self.subject, "phase": self.phase, "ranks": self.ranks,
-            "trials": self.rates.len(), "items_per_s": self.rate(),
+            "trials": self.rates.len(), "items_per_s": self.rate(), "items_per_s_half_width": half_width,
             "scaling": self.scaling.ratio, "knee": self.scaling.knee,
         })
     }
