@@ -22,6 +22,8 @@ pub struct CompareRequest {
     pub new: Option<PathBuf>,
     /// The axis whose values are compared, each with the next one, if not two results.
     pub by: Option<&'static Axis>,
+    /// The phases that are compared; all if empty.
+    pub phases: Vec<String>,
     /// The number of the largest steps along an axis for which the function behind each is named.
     pub explain: Option<u32>,
     /// The time that is compared, and the smallest difference that matters.
@@ -31,7 +33,7 @@ pub struct CompareRequest {
 /// Compares two results, or the values of an axis.
 ///
 /// # Errors
-/// A result that is unreadable; results without common conditions; a trial that cannot be explained.
+/// A result that is unreadable; an unknown phase; results without common conditions; a trial that cannot be explained.
 pub fn compare(request: &CompareRequest) -> Result<Compared, Failure> {
     let options = request.options;
     match (request.by, &request.new) {
@@ -40,8 +42,9 @@ pub fn compare(request: &CompareRequest) -> Result<Compared, Failure> {
             "--explain needs --by AXIS: it explains the steps of one result",
         )),
         (None, Some(new)) => {
-            let (base, new) = (load(&[find(&request.base)?])?, load(&[find(new)?])?);
-            Ok(compare::compare(&base, &new, options)?)
+            let mut sides = [load(&[find(&request.base)?])?, load(&[find(new)?])?];
+            select_phases(&request.phases, &mut sides)?;
+            Ok(compare::compare(&sides[0], &sides[1], options)?)
         }
         (None, None) => Err(missing_result(request)?),
     }
@@ -76,11 +79,29 @@ fn compare_by(request: &CompareRequest, axis: &'static Axis) -> Result<Compared,
         }
         add_trials(&mut all, trials(&new)?);
     }
-    let mut compared = compare::compare_by(&all, axis, request.options)?;
+    let mut selected = [all.clone()];
+    select_phases(&request.phases, &mut selected)?;
+    let mut compared = compare::compare_by(&selected[0], axis, request.options)?;
     if let Some(count) = request.explain {
         explain::steps(&mut compared, &all, axis, count as usize, &stop::flag()?)?;
     }
     Ok(compared)
+}
+
+/// Removes all phases except these, unless none are given.
+///
+/// # Errors
+/// A phase that no trial has.
+fn select_phases(phases: &[String], results: &mut [Vec<Trial>]) -> Result<(), Failure> {
+    if phases.is_empty() {
+        return Ok(());
+    }
+    let all: Vec<Trial> = results.iter().flatten().cloned().collect();
+    phases.iter().try_for_each(|name| explain::check_phase(Some(name), &all))?;
+    for trial in results.iter_mut().flatten() {
+        trial.measured.phases.retain(|phase| phases.contains(&phase.name));
+    }
+    Ok(())
 }
 
 /// Adds the trials of another result, without copies of trials that are in both.

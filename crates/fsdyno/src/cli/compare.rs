@@ -18,6 +18,7 @@ Examples:
   fsdyno compare base new --format junit > fsdyno.xml
   fsdyno compare base new --bisect   # for git bisect run: examples/ci/README.md
   fsdyno compare result --by kernel  # each step from one kernel to the next
+  fsdyno compare base new --phase delete  # the exit code is that of this phase
   fsdyno compare result --by kernel --metric cpu --explain  # and why
 
 Cells are matched by their conditions: workload and parameters, file system, disk or medium, threads, RAM,
@@ -28,9 +29,10 @@ Trials of the lab are paired by seed.
 With --by, trials of one result (or of two) that differ only in that axis are compared: those of each value with those
 of the next, in the order of the values (kernels: by version). The result may be the folder of a study.
 
-The exit code is 1 if a phase is slower, and 4 if a trial of NEW failed. With --bisect it is 0 if no phase
-is slower by more than the threshold, 1 if one is, and 125 if that is undecided for any reason:
-`git bisect run` then skips the commit.")]
+The exit code is 1 if a phase is slower, and 4 if a trial of NEW failed. A phase is slower if it takes significantly
+longer and its interval is not wholly within the threshold. With --bisect the exit code is 0 if no phase is slower by
+more than the threshold, 1 if one is, and 125 if that is undecided for any reason: `git bisect run` then skips the
+commit.")]
 pub struct Compare {
     /// The baseline: a result folder, its name, or its trials.ndjson
     pub base: PathBuf,
@@ -47,6 +49,9 @@ pub struct Compare {
     /// The smallest difference that matters, in percent; times that differ by less are the same
     #[arg(long, value_name = "PERCENT", default_value = "3%", visible_alias = "least-difference")]
     pub threshold: Percent,
+    /// Compare this phase only; may be repeated, or several separated by commas
+    #[arg(long = "phase", value_name = "NAME", value_delimiter = ',')]
+    pub phases: Vec<String>,
     /// The measure of each phase to compare
     #[arg(long, default_value = "durable", value_parser = name_parser(Metric::ALL))]
     pub metric: Metric,

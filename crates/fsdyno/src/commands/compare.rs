@@ -58,6 +58,7 @@ fn compare_requested(args: &Compare) -> Result<Compared, Failure> {
         base: args.base.clone(),
         new: args.new.clone(),
         by: args.by.as_deref().and_then(Axis::of),
+        phases: args.phases.clone(),
         explain: args.explain,
         options: CompareOptions { metric: args.metric, threshold: args.threshold.0 },
     };

@@ -218,6 +218,37 @@ fn along_an_axis_a_trial_in_two_results_counts_once_and_a_failure_in_one_remains
 }
 
 #[test]
+fn phases_can_be_compared_alone_and_decide_the_exit_code() {
+    let place = tempfile::tempdir().unwrap();
+    let folder = place.path();
+    let lines = measured(folder);
+    // Creating takes three times as long, and deleting as long as before.
+    let slower = |_: usize, trial: &mut Value| {
+        let create = &mut trial["measured"]["phases"][0];
+        assert_eq!(create["name"], "create");
+        for key in ["returned_ns", "durable_ns"] {
+            if let Some(time) = create[key].as_u64() {
+                create[key] = (3 * time).into();
+            }
+        }
+    };
+    write(folder, "slower", &with_changes(&lines, slower));
+    for (phases, expected) in
+        [("", 1), ("--phase create", 1), ("--phase delete", 0), ("--phase delete,create", 1)]
+    {
+        let compared = run(folder, &format!("compare base slower {phases}"));
+        assert_eq!(code(&compared), expected, "{phases}: {}", stderr(&compared));
+        let has_row = |name: &str| stdout(&compared).lines().any(|line| line.starts_with(name));
+        assert_eq!(has_row("create "), phases != "--phase delete", "{}", stdout(&compared));
+        assert_eq!(has_row("delete "), phases != "--phase create", "{}", stdout(&compared));
+    }
+    let unknown = run(folder, "compare base slower --phase unlink");
+    assert_eq!(code(&unknown), 2);
+    assert!(stderr(&unknown).contains("'unlink' is not a phase"), "{}", stderr(&unknown));
+    assert!(stderr(&unknown).contains("delete"), "{}", stderr(&unknown));
+}
+
+#[test]
 fn a_single_result_gets_the_axes_along_which_its_trials_can_be_compared() {
     let place = tempfile::tempdir().unwrap();
     let folder = place.path();
