@@ -12,7 +12,7 @@ pub fn counts(judged: &Judged) -> Vec<String> {
     judged.variants.iter().map(|variant| format!("{}: {}", name(variant), count(variant))).collect()
 }
 
-/// The numbers of verdicts of a variant: `12 claims: 7 still hold, 5 undecided (3 of them by one seed)`.
+/// The numbers of verdicts of a variant: `12 claims: 7 still hold, 5 undecided (3 judged by one seed)`.
 pub fn count(variant: &Variant) -> String {
     let all = variant.claims.len();
     let parts: Vec<String> = Verdict::ALL
@@ -24,7 +24,7 @@ pub fn count(variant: &Variant) -> String {
     let single = variant.claims.iter().filter(|claim| claim.one_seed && claim.is_judged()).count();
     let single = match single {
         0 => String::new(),
-        n => format!(" ({n} of them by one seed)"),
+        n => format!(" ({n} judged by one seed)"),
     };
     match all {
         // The table of the means of the other tables is not counted.

@@ -500,7 +500,7 @@ fn a_verdict_reports_a_single_seed_and_the_scale() {
     assert_eq!(called(&outcome(1, 3)), "still holds");
     assert_eq!(called(&outcome(32, 1)), "at 1/32: still holds, one seed");
     let text = as_text(&outcome(1, 1));
-    assert!(text.contains("1 claim: 1 still holds (1 of them by one seed)"), "{text}");
+    assert!(text.contains("1 claim: 1 still holds (1 judged by one seed)"), "{text}");
 }
 
 #[test]
