@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use fsdyno_lab::Code;
 use fsdyno_record::mailbox::{Progress, Stage};
 use fsdyno_record::trial::Outcome;
+use fsdyno_record::units::rough;
 use fsdyno_record::{Bytes, Nanos, Trial};
 use fsdyno_report::counted;
 use fsdyno_venue::{LabVenue, ProfiledRun, StageStart, Venue, Watch};
@@ -19,6 +20,7 @@ use fsdyno_why::{
 use crate::failure::{Exit, Failure};
 use crate::notes::say;
 use crate::rerun;
+use crate::speed::took;
 
 /// The venue of profiled runs, which repeat stored trials.
 pub struct Explainer {
@@ -42,7 +44,11 @@ impl Explainer {
     pub fn explain(&self, trial: &Trial) -> Result<Explained, Failure> {
         self.check_lab(trial)?;
         let name = format!("{} on {}", trial.plan.workload.name, trial.plan.label);
-        say(&format!("fsdyno: profiled run of {name}, seed {}", trial.seed));
+        say(&format!(
+            "fsdyno: profiled run of {name}, seed {}; the first run took {}, and this one takes up to twice as long",
+            trial.seed,
+            rough(took(trial))
+        ));
         let job = rerun::job(trial);
         let symbols = Mutex::new(None);
         let code = |image: &[u8]| {

@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use fsdyno_record::shell::quote;
 use fsdyno_recorder::{Bounds, MARK, Options, RecordMethod, Recorded};
 use fsdyno_trace::Name;
 
@@ -95,6 +96,21 @@ fn say_recorded(out: &Path, recorded: &Recorded) {
     for (note, count) in &recorded.end.notes {
         say(&format!("fsdyno: {note}: {count}"));
     }
+    say(&next_step(&quote(&trace.to_string()), recorded.events));
+}
+
+/// The number of events below which a replay is usually too short for a comparison. [OWN]
+const SHORT: u64 = 10_000;
+
+/// Returns the command that replays a trace, and for a short one the parameter that repeats it.
+fn next_step(trace: &str, events: u64) -> String {
+    let repeated = match events < SHORT {
+        true => "; it is short: --set copies=20 replays 20 copies at the same time",
+        false => "",
+    };
+    format!(
+        "fsdyno: replay it: fsdyno run replay --set trace={trace} --fs ext4,xfs,btrfs --repeat 3{repeated}"
+    )
 }
 
 /// Makes the call that a recorder recognizes as a mark.
@@ -108,4 +124,17 @@ pub fn mark(name: &str) -> Result<(), Failure> {
     // The call fails, because no such file exists; the recorder sees it nevertheless.
     let _ = rustix::fs::access(path, rustix::fs::Access::EXISTS);
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_short_recording_gets_a_replay_of_several_copies() {
+        let long = next_step("build.trace", 10_000);
+        assert!(long.ends_with("--set trace=build.trace --fs ext4,xfs,btrfs --repeat 3"), "{long}");
+        let short = next_step("build.trace", 800);
+        assert!(short.starts_with(&long) && short.contains("--set copies=20"), "{short}");
+    }
 }
