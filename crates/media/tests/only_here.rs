@@ -41,6 +41,7 @@ const LISTED: &[(&str, &str)] = &[
     ("engine/src/issue/raw.rs", "the trial's own device, created by media or the lab"),
     ("engine/src/issue/sync.rs", "below the trial's root, by its descriptor"),
     ("engine/src/tree/calls.rs", "below the trial's root, by its descriptor"),
+    ("fit/src/cpu/check.rs", "the built-in recording, in a temporary folder"),
     ("lab/src/apt.rs", "the log of a build in fsdyno's cache"),
     ("lab/src/build/linux.rs", "the unpacked source in fsdyno's cache"),
     ("lab/src/build/mod.rs", "the unpacked source, its lock and log in fsdyno's cache"),

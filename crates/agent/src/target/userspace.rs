@@ -436,7 +436,7 @@ mod tests {
                 Err(error) if error.to_string().contains(expected) => Ok(()),
                 result => Err(io::Error::other(format!("{result:?} and not {expected}"))),
             };
-            expect_message(result, "ended with exit code 1")?;
+            expect_message(result, "process ended (exit code 1)")?;
             expect_message(waited, "hangs: it has not ended after its unmount")?;
             match (before_death, after_death) {
                 (None, Some(status)) if status.contains("killed by signal 9") => Ok(()),
