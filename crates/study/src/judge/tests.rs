@@ -200,7 +200,7 @@ fn the_instruments_share_of_each_side_of_a_ratio_is_reported() {
         claims(&study(&claim("C1", &check)), all).remove(0).notes.join(" ")
     };
     // Five times 1.5 of 75 s: a tenth, without which 15 s are 13.5.
-    let expected = "The instrument ran for 0 % of the time of 'ext4' and 10 % of that of 'xfs': without it, 'xfs'";
+    let expected = "The instrument ran for 0 % of the time of 'ext4' and 10 % of that of 'xfs': without it, the time of 'xfs'";
     assert!(
         notes("returned", 1_500_000_000).contains(expected),
         "{}",

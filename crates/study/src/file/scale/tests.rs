@@ -44,6 +44,7 @@ fn a_scale_divides_work_memory_disk_journal_and_the_points_of_cells() {
             "--set=curve=100,200,400",
             "--disk=hdd-7200",
             "--cacheable=65536K",
+            "--ram=448M",
             "--size=1024M"
         ]
     );
