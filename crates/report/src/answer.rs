@@ -435,7 +435,7 @@ mod tests {
     fn a_single_file_system_has_no_comparison() {
         let trials: Vec<Trial> =
             fixture::trials().into_iter().filter(|t| t.plan.label == "xfs").collect();
-        assert!(answer(&trials).contains("Only one file system"));
+        assert!(answer(&trials).contains("There is only one row"));
     }
 
     #[test]

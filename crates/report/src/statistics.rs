@@ -286,7 +286,7 @@ mod tests {
         assert_eq!(variants, expected);
         assert!(rows.iter().all(|row| row["comparison"].is_null() && row["run"] == "names"));
         let answer = all["answer"].to_string();
-        assert!(answer.contains("names as then: Only one"), "{answer}");
+        assert!(answer.contains("names as then: There is only one row"), "{answer}");
         assert!(!answer.contains("times as long"), "{answer}");
         let table = super::csv(&parts, None);
         let ends: Vec<bool> = table.lines().skip(1).map(|l| l.ends_with(",names,then,")).collect();
