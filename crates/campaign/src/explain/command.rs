@@ -34,6 +34,26 @@ pub struct WhyRequest {
     pub out: Option<PathBuf>,
 }
 
+impl WhyRequest {
+    /// Refuses a folder that cannot be written to.
+    fn check_out(&self) -> Result<(), Failure> {
+        let Some(folder) = &self.out else { return Ok(()) };
+        let usable = fsdyno_media::file::check_folder(folder);
+        usable.map_err(|error| Failure::io("write to", folder, &error))
+    }
+
+    /// Writes the files of an explanation to the folder, if one was given. `written` has the names of earlier files.
+    fn write_files(
+        &self,
+        explained: &Explained,
+        baseline: Option<&Explained>,
+        written: &mut BTreeSet<String>,
+    ) -> Result<(), Failure> {
+        let Some(folder) = &self.out else { return Ok(()) };
+        figures::write_files(folder, explained, baseline, written)
+    }
+}
+
 /// A function that shows an explanation and, if there is one, the explanation that it is compared with.
 pub type Show<'s> = dyn FnMut(&Explained, Option<&Explained>) -> Result<(), Failure> + 's;
 
@@ -56,10 +76,7 @@ pub fn explain_result(
     check_phase(why.phase.as_deref(), &trials)?;
     let all = fsdyno_report::load([&why.result])?.trials;
     results::check_baseline(basis.baseline, all.iter().map(|it| it.plan.label.as_str()))?;
-    if let Some(folder) = &why.out {
-        let usable = fsdyno_media::file::check_folder(folder);
-        usable.map_err(|error| Failure::io("write to", folder, &error))?;
-    }
+    why.check_out()?;
     let mut sidecar = Sidecar::of(&why.result)?;
     let stop = stop::flag()?;
     let all = trials.iter().chain(others.iter().flatten());
@@ -95,12 +112,7 @@ pub fn explain_result(
             baseline = baseline.map(|baseline| baseline.only_phase(phase));
         }
         show(&explanation, baseline.as_ref())?;
-        match &why.out {
-            Some(folder) => {
-                figures::write_files(folder, &explanation, baseline.as_ref(), &mut written)
-            }
-            None => Ok(()),
-        }
+        why.write_files(&explanation, baseline.as_ref(), &mut written)
     };
     let done = pairs.into_iter().try_for_each(&mut explain_pair);
     // After a failure, the report still includes the earlier explanations; an error of the report is then ignored.
