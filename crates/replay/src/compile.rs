@@ -18,6 +18,7 @@ use crate::order::{Access, Point, Resource, Touches, add};
 use crate::out::CompiledWriter;
 use crate::phases::Phases;
 use crate::plan::{Compare, Opened, Place, Plan, Skip};
+use crate::starts::Starts;
 
 /// The number of slots that are used once before any is reused, so that an open rarely waits for an old close.
 const FRESH: u16 = 8192;
@@ -44,8 +45,8 @@ pub struct Recorded {
     pub times: BTreeMap<OpKind, (u64, u64)>,
     /// The number of calls on paths.
     pub paths: u64,
-    /// The numbers of components of these paths: in the program, and in the replay, where each path begins at the root
-    /// of the tree.
+    /// The numbers of components of these paths: in the program, and in the replay, where a path begins at the root of
+    /// the tree or in an open directory.
     pub components: (u64, u64),
 }
 
@@ -61,6 +62,9 @@ pub struct Compiler {
     op: Op,
     rank_of: HashMap<ThreadId, u16>,
     threads: HashMap<ThreadId, Thread>,
+    pub(crate) starts: Starts,
+    /// The directories that the program removes.
+    removed: HashSet<NodeId>,
     /// The number of ops of each rank.
     pub(crate) counts: Vec<u32>,
     /// The points of other ranks for which each rank is known to have waited.
@@ -105,7 +109,15 @@ impl Compiler {
                 "has {ranks} threads at the same time; a replay supports at most 1,024"
             )));
         }
+        let mut starts = Starts::default();
+        for node in &start.removed {
+            if let Some(inode) = start.nodes.get(node) {
+                starts.add_removed(*inode);
+            }
+        }
         Ok(Compiler {
+            starts,
+            removed: start.removed,
             bytes: (start.bytes, start.bytes),
             inodes: start.fs.totals().names,
             fs: start.fs,
@@ -200,7 +212,7 @@ impl Compiler {
         *self.skipped.entry(reason).or_default() += 1;
     }
 
-    fn rank(&self, thread: ThreadId) -> u16 {
+    pub(crate) fn rank(&self, thread: ThreadId) -> u16 {
         self.rank_of.get(&thread).copied().unwrap_or(0)
     }
 
@@ -339,6 +351,9 @@ impl Compiler {
         };
         if let Some(node) = created {
             self.nodes.insert(node, self.fs.next_inode());
+            if self.removed.contains(&node) {
+                self.starts.add_removed(self.fs.next_inode());
+            }
         }
         if let OpCall::Write { payload, .. } | OpCall::WriteAt { payload, .. } = plan.call {
             self.bytes.1 = self.bytes.1.saturating_add(u64::from(payload.length));
@@ -373,14 +388,33 @@ impl Compiler {
         }
     }
 
-    /// Writes an op with the points for which it waits.
-    fn emit(&mut self, event: &Event, plan: Plan, mut record: OpRecord) -> Result<(), ReplayError> {
-        let rank = self.rank(event.thread);
-        let index = usize::from(rank);
-        let point = (rank, self.counts[index] + 1);
+    /// Writes the op of a recorded call.
+    fn emit(
+        &mut self,
+        event: &Event,
+        mut plan: Plan,
+        mut record: OpRecord,
+    ) -> Result<(), ReplayError> {
         if !encode(plan.call, &mut record) {
             return Ok(());
         }
+        self.shorten(event, &mut plan, &mut record)?;
+        if let Some(kind) = plan.call.kind() {
+            self.add_recorded(event, kind, &plan.name);
+        }
+        self.write_op(event, plan, record)
+    }
+
+    /// Writes an op with the points for which it waits.
+    pub(crate) fn write_op(
+        &mut self,
+        event: &Event,
+        plan: Plan,
+        mut record: OpRecord,
+    ) -> Result<(), ReplayError> {
+        let rank = self.rank(event.thread);
+        let index = usize::from(rank);
+        let point = (rank, self.counts[index] + 1);
         record.name = self.out.optional(&plan.name)?;
         record.second_name = self.out.optional(&plan.other)?;
         (record.before_rank, record.before_ops) = self.last;
@@ -411,7 +445,6 @@ impl Compiler {
         self.last = point;
         if let Some(kind) = plan.call.kind() {
             *self.kinds.entry(kind).or_default() += 1;
-            self.add_recorded(event, kind, &plan.name);
         }
         self.ops += 1;
         self.out.op(rank, &record)

@@ -14,6 +14,7 @@ use fsdyno_workload::{Call as OpCall, DirSlot, FileSlot, MemoryFs, Op, OpenFlags
 use crate::ReplayError;
 use crate::flags::{self, MODE};
 use crate::out::CompiledWriter;
+use crate::starts::removed_node;
 use crate::threads::{Ranks, Threads};
 
 /// The directory in which all paths begin.
@@ -43,6 +44,8 @@ pub struct FirstPassResult {
     pub nodes: HashMap<NodeId, Inode>,
     /// The nodes that are roots.
     pub roots: HashSet<NodeId>,
+    /// The directories that calls remove.
+    pub removed: HashSet<NodeId>,
     /// The ranks of threads.
     pub ranks: Ranks,
     /// The number of bytes in the initial tree.
@@ -76,6 +79,8 @@ pub struct Initial {
     /// Paths of files, for additional links.
     paths: HashMap<NodeId, Vec<u8>>,
     threads: Threads,
+    /// The directories that calls remove.
+    removed: HashSet<NodeId>,
     /// Directories with their final modes.
     modes: Vec<(Vec<u8>, u32)>,
     special: u64,
@@ -96,6 +101,7 @@ impl Initial {
             roots: HashSet::new(),
             paths: HashMap::new(),
             threads: Threads::default(),
+            removed: HashSet::new(),
             modes: Vec::new(),
             special: 0,
             bytes: 0,
@@ -111,6 +117,7 @@ impl Initial {
             Item::Root(root) => self.root(&root),
             Item::Entry(entry) => self.entry(&entry),
             Item::Event(event) => {
+                self.removed.extend(removed_node(&event));
                 let is_mark = matches!(event.call, Call::Mark { .. });
                 if !is_mark {
                     self.threads.add(&event);
@@ -255,6 +262,7 @@ impl Initial {
             fs: self.fs,
             nodes: self.nodes,
             roots: self.roots,
+            removed: self.removed,
             ranks,
             bytes: self.bytes,
             longest_name: self.longest_name,

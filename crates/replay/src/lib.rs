@@ -21,6 +21,7 @@ mod out;
 mod paths;
 mod phases;
 mod plan;
+mod starts;
 mod threads;
 
 pub use compile::Recorded;

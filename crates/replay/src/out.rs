@@ -15,6 +15,7 @@ use fsdyno_workload::replay::{Boundary, Section};
 
 use crate::ReplayError;
 use crate::order::Point;
+use crate::starts::MAX_STARTS;
 
 /// Bytes of a rank's ops that are buffered before they are written.
 const BUFFER: usize = OP_SIZE * 1024;
@@ -108,14 +109,15 @@ impl CompiledWriter {
         self.put(&record.bytes())
     }
 
-    /// Ends the initial tree and reserves the space of all ranks.
+    /// Ends the initial tree and reserves the space of all ranks: that of their calls, and of the directories that they
+    /// open.
     pub fn begin_ranks(&mut self, capacities: &[u64]) -> Result<(), ReplayError> {
         self.sections[Section::Initial as usize] =
             (HEADER_SIZE as u64, self.at - HEADER_SIZE as u64);
         self.file.flush()?;
         let mut from = self.at;
-        for capacity in capacities {
-            self.ranks.push(RankOut { from, count: 0, capacity: *capacity, buffer: Vec::new() });
+        for capacity in capacities.iter().map(|calls| calls + u64::from(MAX_STARTS)) {
+            self.ranks.push(RankOut { from, count: 0, capacity, buffer: Vec::new() });
             from += capacity * OP_SIZE as u64;
         }
         self.sections[Section::Ops as usize] = (self.at, from - self.at);

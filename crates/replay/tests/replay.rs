@@ -329,6 +329,40 @@ fn stat_of(dir: NodeId, text: &str) -> Call {
 }
 
 #[test]
+fn a_rank_opens_a_directory_in_which_many_paths_begin_unless_it_is_removed() {
+    let (root, main) = (Builder::ROOT, Builder::MAIN);
+    let (kept, removed) = ("kept", "removed");
+    let mut trace = Builder::new();
+    let dirs = [kept, removed].map(|text| trace.dir(root, text));
+    for (number, dir) in dirs.into_iter().enumerate() {
+        let other = if number == 0 { trace.spawn(main, false) } else { main };
+        for thread in [main, other] {
+            (0..20).for_each(|_| trace.call(thread, stat_of(dir, "none"), -2));
+        }
+    }
+    // The open directory follows its name.
+    let at = |dir, text| At::new(root, name(text), dir);
+    let to = At { walked: 9, ..at(None, "new") };
+    trace.call(main, Call::Rename { from: at(Some(dirs[0]), kept), to, flags: 0 }, 0);
+    trace.call(main, stat_of(dirs[0], "none"), -2);
+    trace.call(main, Call::Rmdir { at: at(Some(dirs[1]), removed) }, 0);
+    let work = workload(&trace, &[("copies", "2")]);
+    let (mut source, mut op) =
+        (work.ops(0, fsdyno_workload::Share { rank: 0, ranks: 4 }), Op::default());
+    let mut names = Vec::new();
+    while source.next(&mut op) {
+        names.push(op.name.display());
+    }
+    let count = |part: &str| names.iter().filter(|name| name.contains(part)).count();
+    // 8 paths from the root, the open itself, and the old name; then 12 paths and a later one in the open directory.
+    assert_eq!((count(kept), names.iter().filter(|name| *name == "none").count()), (10, 13), "{names:?}");
+    assert_eq!((count(removed), count("copy000")), (41, 51), "{names:?}");
+    drop(source);
+    let (differences, problems) = replayed(work.as_ref());
+    assert_eq!((differences.count(), problems), (0, vec![]));
+}
+
+#[test]
 fn a_damaged_trace_is_refused_with_its_offset() {
     let (mut trace, mut out) = (tempfile::tempfile().unwrap(), tempfile::tempfile().unwrap());
     let mut bytes = small().finish().unwrap();

@@ -1,6 +1,7 @@
 //! The arguments of calls: slots of open files and directories, flags, and payloads.
 
-/// An open directory, by number. Slot 0 is the root of the trial and always open.
+/// An open directory, by number. Slot 0 is the root of the trial and always open. Threads that share their open files have
+/// one table of slots for files and directories.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DirSlot(pub u16);
 

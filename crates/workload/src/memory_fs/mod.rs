@@ -164,11 +164,12 @@ impl MemoryFs {
         self.files.get(&(thread, slot.0)).copied()
     }
 
-    /// Returns the open directory of a slot.
+    /// Returns the open directory of a slot. Threads that share their slots may have opened it as a file.
     pub fn open_dir(&self, thread: u32, slot: DirSlot) -> Option<Inode> {
+        let opened_as_file = || self.open_file(thread, FileSlot(slot.0)).map(|open| open.inode);
         match slot {
             DirSlot::ROOT => Some(ROOT),
-            slot => self.dirs.get(&(thread, slot.0)).copied(),
+            slot => self.dirs.get(&(thread, slot.0)).copied().or_else(opened_as_file),
         }
     }
 
