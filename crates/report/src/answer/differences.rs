@@ -150,8 +150,8 @@ impl Difference<'_, '_> {
         }
     }
 
-    /// The difference without others: `maildir deliver-4, btrfs took 3.64 times as long as xfs to be durable (95 % interval
-    /// 3.55 to 3.72, n = 3)`.
+    /// The difference without others: `maildir deliver-4, btrfs took 3.64 times as long as xfs to be durable (95 %
+    /// interval 3.55 to 3.72, n = 3)`.
     fn clause(&self) -> String {
         let (before, after) = self.amount();
         let (title, times) = (self.section.title(), self.times());

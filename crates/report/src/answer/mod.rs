@@ -11,8 +11,8 @@ use crate::model::{Row, Section};
 use crate::number;
 use crate::repeats;
 
-/// The fastest file systems, or the relation of each to the baseline, and the differences; or the reason why there is no
-/// verdict. The unsafe rows, which are not ranked, and the result of a requested interval width follow.
+/// The fastest file systems, or the relation of each to the baseline, and the differences; or the reason why there is
+/// no verdict. The unsafe rows, which are not ranked, and the result of a requested interval width follow.
 pub fn sentences(sections: &[Section<'_>], baseline: Option<&str>) -> Vec<String> {
     let mut sentences = verdicts(sections, baseline);
     sentences.extend(unsafe_rows(sections));
