@@ -165,6 +165,26 @@ pub fn noisy(rows: &[Row<'_>]) -> Vec<bool> {
     rows.iter().enumerate().map(is_noisy).collect()
 }
 
+/// For each row, whether fsdyno's own share of the time limits what the row shows: its share is over
+/// [`validity::INSTRUMENT_MAXIMUM`], no other row is compared with it, or its difference from one is at most the larger
+/// share of the two. `aged` are the pairs of a fresh and an aged row, which are compared as well.
+pub fn instrument_bound(rows: &[Row<'_>], aged: &[Pair]) -> Vec<bool> {
+    let shares: Vec<f64> = rows.iter().map(|row| validity::instrument_share(&row.trials)).collect();
+    let with_base = |(new, row): (usize, &Row<'_>)| Some((row.base?, new, row.comparison?.ratio));
+    let with_fresh = |pair: &Pair| (pair.fresh, pair.aged, pair.comparison.ratio);
+    let compared: Vec<(usize, usize, f64)> =
+        rows.iter().enumerate().filter_map(with_base).chain(aged.iter().map(with_fresh)).collect();
+    let is_bound = |row: usize| {
+        let own: Vec<_> =
+            compared.iter().filter(|(base, new, _)| [*base, *new].contains(&row)).collect();
+        let is_within = |(base, new, ratio): &&(usize, usize, f64)| {
+            (ratio - 1.0).abs() <= shares[*base].max(shares[*new])
+        };
+        shares[row] > validity::INSTRUMENT_MAXIMUM || own.is_empty() || own.iter().any(is_within)
+    };
+    (0..rows.len()).map(is_bound).collect()
+}
+
 /// The logarithm of the geometric mean of a row's values, or `None` unless all of them are positive.
 fn log_mean(row: &Row<'_>, measure: Measure) -> Option<f64> {
     let log = |run| measure.value(run).filter(|value| *value > 0.0).map(f64::ln);
@@ -274,6 +294,84 @@ mod tests {
             trial.measured.phases[0].durable_ns = Some(Nanos(trial.seed * 1_000_000_000))
         });
         assert_eq!(is_noisy(&trials), [true, true]);
+    }
+
+    /// Trials of these rows, each with its time in milliseconds and fsdyno's own time as thousandths of it.
+    fn instrumented(rows: &[(&str, u64, u64)]) -> Vec<Trial> {
+        let mut trials = fixture::trials();
+        trials.retain(|trial| rows.iter().any(|row| row.0 == trial.plan.label));
+        for trial in &mut trials {
+            let (_, ms, share) = *rows.iter().find(|row| row.0 == trial.plan.label).unwrap();
+            for phase in &mut trial.measured.phases {
+                phase.durable_ns = Some(Nanos(ms * 1_000_000 + trial.seed));
+                phase.instrument = Default::default();
+                phase.instrument.server_cpu_ns = Nanos(ms * share * 1000);
+            }
+        }
+        trials
+    }
+
+    /// For each row of the first section, whether it is flagged.
+    fn bound(rows: &[(&str, u64, u64)], baseline: Option<&str>) -> Vec<bool> {
+        let trials = instrumented(rows);
+        let sections = view::sections(&trials, baseline);
+        let is_flagged = |row: &Row<'_>| row.flags.contains(&Flag::InstrumentBound);
+        sections[0].rows.iter().map(is_flagged).collect()
+    }
+
+    #[test]
+    fn the_instrument_limits_a_row_only_if_a_difference_may_be_its_own() {
+        // The differences are larger than all shares.
+        assert_eq!(bound(&[("ext4", 1670, 42), ("xfs", 1000, 38)], None), [false, false]);
+        // A difference of 4 %: at most the larger share of the two, whichever of them has it.
+        assert_eq!(bound(&[("ext4", 1040, 42), ("xfs", 1000, 38)], None), [true, true]);
+        assert_eq!(bound(&[("ext4", 1040, 38), ("xfs", 1000, 42)], None), [true, true]);
+        assert_eq!(bound(&[("ext4", 1040, 39), ("xfs", 1000, 39)], None), [false, false]);
+        // A share below the limit is never flagged.
+        assert_eq!(bound(&[("ext4", 1020, 29), ("xfs", 1000, 42)], None), [false, true]);
+    }
+
+    #[test]
+    fn the_instrument_limits_the_base_if_it_limits_a_row_compared_with_it() {
+        let rows = [("ext4", 1670, 42), ("xfs", 1000, 42), ("far", 1030, 42)];
+        assert_eq!(bound(&rows, None), [false, true, true]);
+        // Against ext4, both other rows are faster by more than all shares.
+        assert_eq!(bound(&rows, Some("ext4")), [false, false, false]);
+        let slower = [("ext4", 1000, 42), ("xfs", 970, 42), ("far", 500, 42)];
+        assert_eq!(bound(&slower, Some("ext4")), [true, true, false]);
+    }
+
+    #[test]
+    fn the_instrument_limits_a_row_that_is_compared_with_no_other() {
+        assert_eq!(bound(&[("ext4", 1000, 42)], None), [true]);
+        assert_eq!(bound(&[("ext4", 1000, 29)], None), [false]);
+        // The baseline has no trial.
+        assert_eq!(bound(&[("ext4", 1670, 42), ("xfs", 1000, 42)], Some("far")), [true, true]);
+    }
+
+    #[test]
+    fn a_share_over_the_maximum_is_flagged_despite_a_large_difference() {
+        assert_eq!(bound(&[("ext4", 5000, 101), ("xfs", 1000, 42)], None), [true, false]);
+        assert_eq!(bound(&[("ext4", 5000, 99), ("xfs", 1000, 42)], None), [false, false]);
+    }
+
+    #[test]
+    fn a_fresh_and_an_aged_row_are_compared_too() {
+        let mut trials = fixture::fresh_and_aged();
+        trials.retain(|trial| trial.plan.label != "far");
+        for trial in &mut trials {
+            let base = if trial.plan.label == "xfs" { 1000 } else { 1670 };
+            let ms = if trial.plan.age().is_some() { base * 104 / 100 } else { base };
+            for phase in &mut trial.measured.phases {
+                phase.durable_ns = Some(Nanos(ms * 1_000_000 + trial.seed));
+                phase.instrument = Default::default();
+                phase.instrument.server_cpu_ns = Nanos(ms * 42_000);
+            }
+        }
+        let sections = view::sections(&trials, None);
+        let rows = &sections[0].rows;
+        assert_eq!(rows.len(), 4);
+        assert!(rows.iter().all(|row| row.flags.contains(&Flag::InstrumentBound)), "{rows:?}");
     }
 
     #[test]

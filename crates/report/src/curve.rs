@@ -260,6 +260,12 @@ pub fn table(curve: &Curve<'_>) -> Table {
     }
 }
 
+/// The rows of all points of all curves.
+pub fn rows<'c, 'a>(curves: &'c [Curve<'a>]) -> impl Iterator<Item = &'c Row<'a>> {
+    let lines = curves.iter().flat_map(|curve| &curve.lines);
+    lines.flat_map(|line| line.rows.iter().flatten()).map(|place| &place.row)
+}
+
 /// The flags of all points of all curves.
 pub fn flags(curves: &[Curve<'_>]) -> Vec<Flag> {
     let places = || {

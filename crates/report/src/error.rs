@@ -11,13 +11,13 @@ pub enum ReportError {
     Json(#[from] serde_json::Error),
     /// The output is not available in this format.
     #[error(
-        "print it in this format: it is not available for this output; use text, mail, markdown, html, csv or json"
+        "print this output in the requested format, which it does not have; use text, mail, markdown, html, csv or json"
     )]
     Format,
     /// No trial's workload has an original format, or none was successful.
     #[error(
-        "print them as an original program would: no successful trial has a workload with an original format; \
-         workloads with one: {0}"
+        "print the trials in the format of the original program: no successful trial has a workload with such a \
+         format; workloads with one: {0}"
     )]
     NoOriginal(String),
 }

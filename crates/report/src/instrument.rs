@@ -1,6 +1,6 @@
 //! Instrument overhead of each phase, for the report page.
 
-use crate::validity::{INSTRUMENT_LIMIT, instrument_share};
+use crate::validity::{INSTRUMENT_LIMIT, INSTRUMENT_MAXIMUM, instrument_share};
 use fsdyno_record::trial::{Instrument, Phase};
 use fsdyno_record::{Nanos, Trial};
 use serde::Serialize;
@@ -13,8 +13,10 @@ use crate::number;
 pub struct InstrumentView {
     /// True if a trial used a modelled disk; only then are its columns shown.
     disk: bool,
-    /// The instrument's share of the time above which a result is flagged.
+    /// The instrument's share of the time above which a row is flagged if its differences are not larger.
     limit: String,
+    /// The share above which a row is always flagged.
+    maximum: String,
     lines: Vec<Line>,
     /// Number of omitted rows.
     left_out: usize,
@@ -29,7 +31,7 @@ struct Line {
     driver: String,
     delay: String,
     engine: String,
-    /// The largest share in any trial of the row.
+    /// The share in the time of all trials of the row.
     share: String,
     over_limit: bool,
 }
@@ -46,7 +48,8 @@ pub fn view(sections: &[Section<'_>], max_lines: usize) -> InstrumentView {
     let mut rows = sections.iter().flat_map(|section| &section.rows);
     InstrumentView {
         disk: rows.any(|row| row.trials.iter().any(in_lab)),
-        limit: format!("{:.0} %", INSTRUMENT_LIMIT * 100.0),
+        limit: number::difference(INSTRUMENT_LIMIT),
+        maximum: number::difference(INSTRUMENT_MAXIMUM),
         lines: sections.iter().flat_map(lines).take(max_lines).collect(),
         left_out: total.saturating_sub(max_lines),
     }

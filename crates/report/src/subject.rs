@@ -62,7 +62,8 @@ fn lab(trials: &[Trial]) -> Option<String> {
 }
 
 /// A line for each setting without effect: `not in effect: the disk's optimal_io_size is 0, and the guest's driver has
-/// 131072 (kernel 6.12.96)`; with the affected trials, if not all are affected.
+/// 131072 (kernel 6.12.96)`; with the affected trials, if not all are affected, and what the difference does not
+/// change, if that is known.
 fn not_in_effect(trials: &[Trial]) -> Vec<String> {
     let mut settings: Vec<&String> = Vec::new();
     trials
@@ -86,9 +87,20 @@ fn not_in_effect(trials: &[Trial]) -> Vec<String> {
         } else {
             format!(" ({} of {} trials)", with.len(), trials.len())
         };
-        format!("not in effect: {setting}{suffix}")
+        format!("not in effect: {setting}{suffix}{}", consequence(setting, &with))
     };
     settings.into_iter().map(line).collect()
+}
+
+/// What a setting that these trials lack does not change, as a clause; empty if that is not known. From a drive's
+/// optimal size, mkfs could derive a stripe and the kernel its read-ahead, but the catalog and the agent set both; the
+/// stripe of a RAID is derived from its disks.
+fn consequence(setting: &str, trials: &[&Trial]) -> &'static str {
+    let is_one_drive = trials.iter().all(|trial| trial.plan.medium.raid().is_none());
+    match setting.starts_with("the disk's optimal_io_size ") && is_one_drive {
+        true => "; this changes neither mkfs's stripe nor the read-ahead",
+        false => "",
+    }
 }
 
 /// A line for each age: `aged fill=80%,churn=1,files=mix: 79.9 % full, 812 files present, 815 removed during aging`;
@@ -316,14 +328,18 @@ mod tests {
     #[test]
     fn a_setting_that_is_not_in_effect_has_a_line() {
         let difference = "the disk's optimal_io_size is 0, and the guest's driver has 131072";
+        let clause = "; this changes neither mkfs's stripe nor the read-ahead";
         let mut trials = fixture::trials();
         let last = |trials: &[Trial]| lines(trials).pop().unwrap();
         let count = trials.len();
         trials[0].conditions.not_in_effect.push(difference.into());
-        assert_eq!(last(&trials), format!("not in effect: {difference} (1 of {count} trials)"));
+        let line = |suffix: &str| format!("not in effect: {difference}{suffix}");
+        assert_eq!(last(&trials), line(&format!(" (1 of {count} trials){clause}")));
         trials[0].plan.lab_mut().unwrap().kernel = "6.12.96".into();
-        assert_eq!(last(&trials), format!("not in effect: {difference} (kernel 6.12.96)"));
-        assert_eq!(last(&trials[..1]), format!("not in effect: {difference}"));
+        assert_eq!(last(&trials), line(&format!(" (kernel 6.12.96){clause}")));
+        assert_eq!(last(&trials[..1]), line(clause));
+        trials[0].plan.medium.modelled_mut().unwrap().raid = "0x2".parse().ok();
+        assert_eq!(last(&trials[..1]), line(""));
     }
 
     #[test]

@@ -10,7 +10,7 @@ use crate::curve::{self, Curve};
 use crate::error::ReportError;
 use crate::labs::{self, LabRows};
 use crate::model::{Row, Section, Significance};
-use crate::number::{difference, sanitize};
+use crate::number::{difference, percent, sanitize};
 use crate::original::original;
 use crate::part::Part;
 use crate::sort::sort;
@@ -176,10 +176,24 @@ fn brief_legend(sections: &[Section<'_>], curves: &[Curve<'_>]) -> Vec<String> {
     let marks = (!marks.is_empty()).then(|| marks.join("; "));
     let flags = flags(sections, curves);
     let flags = flags.iter().map(|flag| {
-        let hint = if *flag == Flag::TooShort { more_work(sections) } else { String::new() };
-        format!("{flag}: {}{hint}", flag.brief())
+        let meaning = match flag {
+            Flag::TooShort => flag.brief().to_string() + &more_work(sections),
+            Flag::InstrumentBound => instrument_bound(sections, curves),
+            _ => flag.brief().to_string(),
+        };
+        format!("{flag}: {meaning}")
     });
     marks.into_iter().chain(flags).collect()
+}
+
+/// The meaning of [`Flag::InstrumentBound`], with the largest share of the flagged rows and points: `fsdyno itself used
+/// up to 4.2 % of the time; ignore differences up to that`.
+fn instrument_bound(sections: &[Section<'_>], curves: &[Curve<'_>]) -> String {
+    let rows = sections.iter().flat_map(|section| &section.rows).chain(curve::rows(curves));
+    let bound = rows.filter(|row| row.flags.contains(&Flag::InstrumentBound));
+    let largest = bound.map(|row| validity::instrument_share(&row.trials)).fold(0.0, f64::max);
+    let share = percent(largest);
+    format!("fsdyno itself used up to {share} of the time; ignore differences up to that")
 }
 
 /// The options that give main phases with [`Flag::TooShort`] more work, and the factor of work that would suffice for

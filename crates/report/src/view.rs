@@ -147,6 +147,10 @@ fn section<'a>(
         rows[row].flags.extend(noisy.then_some(Flag::Noisy));
     }
     let aged = ages::pairs(&rows, measure, basis.least_difference);
+    let bound = baseline::instrument_bound(&rows, &aged);
+    for (row, is_bound) in rows.iter_mut().zip(bound) {
+        row.flags.retain(|flag| is_bound || *flag != Flag::InstrumentBound);
+    }
     let unshown = baseline::unshown_p_values(&rows, basis, &aged, measure);
     let versus = sanitize(basis.baseline.unwrap_or("best"));
     let phase = sanitize(phase);

@@ -61,6 +61,28 @@ fn json_is_the_records_themselves() {
 }
 
 #[test]
+fn the_legend_has_the_largest_share_of_the_instrument_in_a_flagged_row() {
+    let mut trials = fixture::trials();
+    trials.retain(|trial| trial.plan.workload.name == "dirops");
+    for trial in &mut trials {
+        // ext4 differs by more than its share, the largest; the others differ by less than theirs.
+        let (ms, share) = match trial.plan.label.as_str() {
+            "ext4" => (3640, 60),
+            "xfs" => (1000, 42),
+            _ => (1030, 35),
+        };
+        trial.measured.phases.truncate(1);
+        let phase = &mut trial.measured.phases[0];
+        phase.durable_ns = Some(fsdyno_record::Nanos(ms * 1_000_000 + trial.seed));
+        phase.instrument = Default::default();
+        phase.instrument.server_cpu_ns = fsdyno_record::Nanos(ms * share * 1000);
+    }
+    let text = text(&trials, 120);
+    let line = "\nINSTRUMENT-BOUND: fsdyno itself used up to 4.2 % of the time; ignore differences up to that\n";
+    assert!(text.contains(line), "{text}");
+}
+
+#[test]
 fn a_narrow_terminal_omits_columns_and_never_a_digit() {
     let wide = text(&fixture::trials(), 120);
     for width in [40, 50, 60, 72, 80, 90] {

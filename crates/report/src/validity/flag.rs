@@ -26,7 +26,8 @@ pub enum Flag {
     NotDurable,
     /// The phase returned too soon to mean anything.
     TooShort,
-    /// The instrument took more than [`crate::validity::INSTRUMENT_LIMIT`] of the time.
+    /// The instrument took more than [`crate::validity::INSTRUMENT_LIMIT`] of the time. A row of a report has the flag
+    /// only if this limits what it shows.
     InstrumentBound,
     /// CPU time that is counted in instructions took more than [`crate::validity::CPU_LIMIT`] of the time.
     CpuBound,
@@ -110,7 +111,7 @@ impl Flag {
             }
             Flag::TooShort => "start-up cost and background work distort it; give it more work",
             Flag::InstrumentBound => {
-                "fsdyno itself used over 3 % of the time; ignore smaller differences"
+                "fsdyno itself used over 3 % of the time; ignore differences up to its share"
             }
             Flag::CpuBound => {
                 "the processor was busy for over 90 % of the time, so this is only as accurate as its model"
@@ -163,8 +164,10 @@ impl Flag {
             }
             Flag::InstrumentBound => {
                 "fsdyno itself (the modelled disk, its histograms) used more than 3 % of the time. Ignore \
-                 differences smaller than that; larger ones, CPU times and request counts are valid. More files than \
-                 memory caches (--set files=N) or a slower disk reduce its share."
+                 differences up to its share; larger ones, CPU times and request counts are valid. A row of a report \
+                 is flagged only if it is compared with no other, differs from one by no more than the share, or has \
+                 a share of over 10 %. More files than memory caches (--set files=N) or a slower disk reduce the \
+                 share."
             }
             Flag::CpuBound => {
                 "CPU time took more than 90 % of the elapsed time, so the result is as exact as the lab's CPU. With \

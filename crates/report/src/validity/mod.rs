@@ -16,6 +16,10 @@ pub use self::flag::{Flag, VerdictEffect};
 /// measured (design.md, Rules).
 pub const INSTRUMENT_LIMIT: f64 = 0.03;
 
+/// Share of the elapsed time above which a row is flagged however much it differs from the rows compared with it: its
+/// own times, too, may then be off by more than a tenth.
+pub const INSTRUMENT_MAXIMUM: f64 = 0.10;
+
 /// The minimum time to returned of a phase on a host: below it, the effects of clock, scheduler and caches do not
 /// average out; bonnie++ prints `+++++` below this (its MinTime, 0.5 s).
 pub const MIN_ON_HOST: Nanos = Nanos(500_000_000);

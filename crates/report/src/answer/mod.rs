@@ -1,7 +1,9 @@
 //! The answer to a comparison in a few sentences, computed from the numbers and limited to significant results.
 
+mod differences;
+
 use crate::validity::Flag;
-use fsdyno_stats::compare::{Comparison, Verdict};
+use fsdyno_stats::compare::Verdict;
 
 use crate::baseline::best;
 use crate::measure::Measure;
@@ -9,8 +11,8 @@ use crate::model::{Row, Section};
 use crate::number;
 use crate::repeats;
 
-/// The fastest file systems, or the relation of each to the baseline, and the largest difference; or the reason why
-/// there is no verdict. The unsafe rows, which are not ranked, and the result of a requested interval width follow.
+/// The fastest file systems, or the relation of each to the baseline, and the differences; or the reason why there is
+/// no verdict. The unsafe rows, which are not ranked, and the result of a requested interval width follow.
 pub fn sentences(sections: &[Section<'_>], baseline: Option<&str>) -> Vec<String> {
     let mut sentences = verdicts(sections, baseline);
     sentences.extend(unsafe_rows(sections));
@@ -42,7 +44,7 @@ fn verdicts(sections: &[Section<'_>], baseline: Option<&str>) -> Vec<String> {
         Some(label) => against_baseline(&contested, label),
         None => vec![winners(&contested)],
     };
-    sentences.extend(largest_difference(&contested));
+    sentences.extend(differences::sentences(&contested));
     if !minor.is_empty() {
         let titles: Vec<String> = minor.iter().map(|section| section.title()).collect();
         let share = number::difference(MIN_MAIN_SHARE);
@@ -129,7 +131,7 @@ fn unsafe_rows(sections: &[Section<'_>]) -> Option<String> {
 }
 
 fn winners(sections: &[&Section<'_>]) -> String {
-    let (mut wins, mut fullest): (Lists, Lists) = Default::default();
+    let (mut wins, mut fullest): (Wins, Wins) = Default::default();
     let (mut equal, mut undecided) = (Vec::new(), Vec::new());
     for section in sections {
         let Some(best) = best(&section.rows, section.measure) else {
@@ -144,24 +146,22 @@ fn winners(sections: &[&Section<'_>]) -> String {
         };
         let (unclear, same) = (rivals(Relation::Undecided), rivals(Relation::Same));
         let within_error = rivals(Relation::WithinError);
-        let named = |others: &[&Row<'_>]| {
-            let names: Vec<String> =
-                [best].iter().chain(others).map(|row| row.in_sentence()).collect();
-            join_list(&names)
+        let names = |others: &[&Row<'_>]| -> Vec<String> {
+            [best].iter().chain(others).map(|row| row.in_sentence()).collect()
         };
         if !unclear.is_empty() || !within_error.is_empty() {
             let reason = match within_error.is_empty() {
                 true => "",
                 false => " (within the processor model's error)",
             };
-            let names = named(&[same, unclear, within_error].concat());
+            let names = join_list(&names(&[same, unclear, within_error].concat()));
             undecided.push(format!("{} is undecided between {names}{reason}", section.title()));
         } else if !same.is_empty() && same.len() + 1 == ranked(section).count() {
             equal.push(place(section, &[best]));
         } else {
             let filled = section.measure == Measure::Space;
             let wins = if filled { &mut fullest } else { &mut wins };
-            push_item(wins, named(&same), place(section, &[best]));
+            push_item(wins, names(&same), place(section, &[best]));
         }
     }
     let mut parts = win_sentences(wins, "is fastest in", "are fastest in");
@@ -186,14 +186,14 @@ fn winners(sections: &[&Section<'_>]) -> String {
     format!("{}.", parts.join("; "))
 }
 
-/// Returns a sentence for each winner; `one` and `several` are the predicates for one and for several file systems.
-fn win_sentences(wins: Lists, one: &str, several: &str) -> Vec<String> {
-    wins.into_iter()
-        .map(|(name, places)| {
-            let predicate = if name.contains(" and ") { several } else { one };
-            format!("{name} {predicate} {}", join_list(&places))
-        })
-        .collect()
+/// Returns a sentence for each winner, or for each group of file systems that win together; `one` and `several` are the
+/// predicates for one and for several file systems.
+fn win_sentences(wins: Wins, one: &str, several: &str) -> Vec<String> {
+    let sentence = |(names, places): (Vec<String>, Vec<String>)| {
+        let predicate = if names.len() > 1 { several } else { one };
+        format!("{} {predicate} {}", join_list(&names), join_list(&places))
+    };
+    wins.into_iter().map(sentence).collect()
 }
 
 /// The superlative for the best file system: fastest, or most space-efficient if all sections measure space.
@@ -286,9 +286,12 @@ fn against_baseline(sections: &[&Section<'_>], label: &str) -> Vec<String> {
 }
 
 /// Items grouped under headings, both in the order of their first use.
-type Lists = Vec<(String, Vec<String>)>;
+type Lists<H = String> = Vec<(H, Vec<String>)>;
 
-fn push_item(lists: &mut Lists, heading: String, item: String) {
+/// The places where file systems win, grouped by the names of those that win together.
+type Wins = Lists<Vec<String>>;
+
+fn push_item<H: PartialEq>(lists: &mut Lists<H>, heading: H, item: String) {
     match lists.iter_mut().find(|(known, _)| *known == heading) {
         Some((_, items)) => items.push(item),
         None => lists.push((heading, vec![item])),
@@ -304,61 +307,6 @@ pub fn place(section: &Section<'_>, rows: &[&Row<'_>]) -> String {
         [] => section.title(),
         flags => format!("{} ({})", section.title(), flags.join(", ")),
     }
-}
-
-/// A sentence on the largest difference between a row and its base. If there is no difference, the sentence states that
-/// none is significant, or is `None` if no comparison is undecided.
-fn largest_difference(sections: &[&Section<'_>]) -> Option<String> {
-    let mut gaps: Vec<(Comparison, String, String)> = Vec::new();
-    for section in sections {
-        for row in ranked(section) {
-            let Some(base) = row.base.and_then(|index| section.rows.get(index)) else { continue };
-            let Some(gap) = row.comparison else { continue };
-            if matches!(relation(row, section.least_difference), Relation::Better | Relation::Worse)
-            {
-                // The slower side comes first; it may be the baseline.
-                let (gap, slow, fast) = match gap.ratio < 1.0 {
-                    true => (inverse(gap), base, row),
-                    false => (gap, row, base),
-                };
-                let start = format!("in {}, {} took", section.title(), slow.in_sentence());
-                let base = fast.in_sentence();
-                let end = match section.measure {
-                    Measure::Space => format!("times as much device space per file as {base}"),
-                    Measure::Operation => format!("times as long as {base} per operation"),
-                    Measure::Durable => format!("times as long as {base} to be durable"),
-                    _ => format!("times as long as {base} to return"),
-                };
-                gaps.push((gap, start, end));
-            }
-        }
-    }
-    let width = |gap: &Comparison| gap.ratio.ln().abs();
-    let largest = gaps.into_iter().max_by(|a, b| width(&a.0).total_cmp(&width(&b.0)));
-    let Some((gap, start, end)) = largest else {
-        let least = sections.first().map_or(0.0, |section| section.least_difference);
-        let above = match least > 0.0 {
-            true => format!(" above {}", number::difference(least)),
-            false => String::new(),
-        };
-        let compared = sections.iter().flat_map(|section| ranked(section));
-        let mut verdicts =
-            compared.filter_map(|row| row.comparison).map(|comparison| comparison.verdict);
-        let undecided =
-            verdicts.any(|verdict| matches!(verdict, Verdict::Undecided | Verdict::WithinError));
-        return undecided.then(|| format!("No difference{above} is significant."));
-    };
-    let format = |value: f64| number::format_ratio(value).trim_end_matches('x').to_string();
-    let interval = gap.interval.map_or(String::new(), |(low, high)| {
-        format!(" (95 % interval {} to {}, n = {})", format(low), format(high), gap.n)
-    });
-    Some(format!("Largest difference: {start} {} {end}{interval}.", format(gap.ratio)))
-}
-
-/// The comparison with its sides swapped.
-fn inverse(gap: Comparison) -> Comparison {
-    let interval = gap.interval.map(|(low, high)| (1.0 / high, 1.0 / low));
-    Comparison { ratio: 1.0 / gap.ratio, interval, ..gap }
 }
 
 /// The items as text: `a`, `a and b`, `a, b and c`.
@@ -449,6 +397,19 @@ mod tests {
         );
         assert!(sentences[1].starts_with("far is "), "{sentences:?}");
         assert!(sentences[2].contains(" times as long as ext4 "), "{sentences:?}");
+    }
+
+    #[test]
+    fn a_name_with_and_is_one_winner() {
+        let sentences = |names: &[&str]| {
+            let names = names.iter().map(|name| name.to_string()).collect();
+            let wins = vec![(names, vec!["dirops create".into()])];
+            win_sentences(wins, "is fastest in", "are fastest in")
+        };
+        let one = sentences(&["old and new"]);
+        assert_eq!(one, ["old and new is fastest in dirops create"]);
+        let two = sentences(&["ext4", "old and new"]);
+        assert_eq!(two, ["ext4 and old and new are fastest in dirops create"]);
     }
 
     #[test]
