@@ -11,6 +11,7 @@ pub mod repetition;
 mod request;
 mod runs;
 mod seeds;
+mod so_far;
 pub mod stored;
 mod study_result;
 mod study_run;
