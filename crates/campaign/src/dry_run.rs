@@ -16,7 +16,8 @@ use crate::labs::Mode;
 use crate::notes::{self, say};
 use crate::speed::Speeds;
 use crate::{
-    Cell, Experiment, RunSpec, Session, Slot, Store, Venues, boots, drive, files, first_look, target,
+    Cell, Experiment, RunSpec, Session, Slot, Store, Venues, boots, drive, files, first_look,
+    target,
 };
 
 /// The drives given with `--on`, keyed by the option's value.

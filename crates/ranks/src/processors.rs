@@ -102,10 +102,8 @@ mod tests {
         ];
         assert_eq!(
             crowded_hosts(ranks.into_iter()),
-            [
-                "3 ranks on 2 processors of a: calls wait for a processor, and latencies include \
-                 that"
-            ]
+            ["3 ranks on 2 processors of a: calls wait for a processor, and latencies include \
+                 that"]
         );
         let bound = [("a", Some("0")), ("a", Some("1")), ("a", Some("2"))];
         assert!(crowded_hosts(bound.into_iter()).is_empty(), "each rank has its own");

@@ -7,6 +7,7 @@ pub mod file;
 pub mod full_scale;
 pub mod judge;
 mod named;
+mod outdated;
 pub mod repetition;
 mod request;
 mod runs;
