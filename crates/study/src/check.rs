@@ -50,7 +50,8 @@ pub fn run(
     for line in outdated.sentences() {
         print(&format!("{line}\n"))?;
     }
-    let elapsed: u64 = selected.iter().map(|stored| stored.trial.host.elapsed_ns.0).sum();
+    let elapsed = selected.iter().map(|stored| stored.trial.host.elapsed_ns.0);
+    let elapsed = elapsed.fold(0, u64::saturating_add);
     say(&format!(
         "fsdyno: repeating the shortest {} of {}, which took {} when they were stored",
         counted(selected.len(), "trial"),
