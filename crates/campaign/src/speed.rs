@@ -213,7 +213,8 @@ impl Speeds {
     }
 }
 
-/// The longest estimate, in seconds: a million years. The file may have been changed, and sums of longer times overflow.
+/// The longest estimate, in seconds: a million years. The file may have been changed, and sums of longer times could
+/// overflow.
 const MAX_SECONDS: f64 = 3.2e13;
 
 /// Converts an estimate; `None` for a number that is not a time.

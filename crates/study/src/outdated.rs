@@ -1,5 +1,5 @@
-//! Stored trials that cannot be repeated, because this fsdyno forms other commands for their file system: a command never
-//! comes from a file.
+//! Stored trials that cannot be repeated, because this fsdyno forms other commands for their file system: a command
+//! never comes from a file.
 
 use std::collections::BTreeMap;
 
@@ -156,8 +156,8 @@ mod tests {
         assert!(!outdated.has(&Trial { plan: current().plan.with_hash(), ..trial }, "other"));
         let sentences = outdated.sentences();
         assert_eq!(sentences.len(), 1, "{sentences:?}");
-        let start = "not repeated: 2 trials, such as tarball as today, ext4, seed 1: its mkfs line lacks stripe_width=0, \
-                     which this fsdyno adds (stored by fsdyno 0.1.0";
+        let start = "not repeated: 2 trials, such as tarball as today, ext4, seed 1: its mkfs line lacks \
+                     stripe_width=0, which this fsdyno adds (stored by fsdyno 0.1.0";
         assert!(sentences[0].starts_with(start), "{sentences:?}");
     }
 }

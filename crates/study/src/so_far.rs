@@ -38,8 +38,8 @@ impl<'a> SoFar<'a> {
         SoFar { folder, file, shown: BTreeMap::new(), cost: Duration::ZERO }
     }
 
-    /// Shows the new verdicts after a study run that took this time. A file that is unreadable is reported at the end of
-    /// the study.
+    /// Shows the new verdicts after a study run that took this time. A file that is unreadable is reported at the end
+    /// of the study.
     pub fn say(&mut self, took: Duration) {
         if !notes::are_shown() || took < MIN_RUN || took < self.cost * MIN_RATIO {
             return;

@@ -53,8 +53,8 @@ impl RecordRequest {
     }
 }
 
-/// Records a command, or a process that is already running, and reports what was recorded, and how. Also returns the path
-/// of the trace: if it has only a part of the calls, an older trace remains at its path, and the new one is next to it.
+/// Records a command, or a process that is already running, and reports what was recorded, and how. Also returns the
+/// path of the trace: if it has only a part of the calls, an older trace remains, and the new one is next to it.
 ///
 /// # Errors
 /// A request that cannot be recorded; a trace that cannot be written.
