@@ -13,9 +13,12 @@ use serde_json::json;
 
 use crate::failure::{Exit, Failure};
 use crate::labs::Mode;
-use crate::notes::say;
+use crate::notes::{self, say};
 use crate::speed::Speeds;
-use crate::{Cell, Experiment, RunSpec, Session, Slot, Store, Venues, boots, drive, files, target};
+use crate::{
+    Cell, Experiment, RunSpec, Session, Slot, Store, Venues, boots, drive, files, first_look,
+    target,
+};
 
 /// The drives given with `--on`, keyed by the option's value.
 pub type Drives = BTreeMap<String, InspectedDrive>;
@@ -56,7 +59,12 @@ pub fn of_experiment(
     let planned = schedule.iter().filter_map(|slot| cells.get(slot.cell));
     let speeds = Speeds::load();
     let time = match speeds.estimate(planned, usize::from(experiment.spec.jobs)) {
-        Some(estimate) => format!("time: {}\n", estimate.with_boots(speeds.boots(boots))),
+        Some(estimate) => {
+            let estimate = estimate.with_boots(speeds.boots(boots));
+            let look = first_look::of(&experiment.spec, cells, &estimate, session.command);
+            let look = look.filter(|_| notes::are_shown()).map(|line| line + "\n");
+            format!("time: {estimate}\n{}", look.unwrap_or_default())
+        }
         None => "time: not known before the first such trial on this machine\n".into(),
     };
     Ok(DryRun { text: text(cells, &schedule, &drives) + &time, missing })

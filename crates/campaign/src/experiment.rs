@@ -23,8 +23,8 @@ use crate::target::{self, TargetRequest};
 use crate::time_left::Planned;
 use crate::venues::Venues;
 use crate::{
-    Cell, Observer, Place, RunError, RunSpec, Runner, ShareFile, Slot, Store, Summary, leftovers,
-    repeats,
+    Cell, Observer, Place, RunError, RunSpec, Runner, ShareFile, Slot, Store, Summary, first_look,
+    leftovers, repeats,
 };
 
 /// The context that the program provides to an experiment.
@@ -266,6 +266,10 @@ impl Experiment {
         let each = todo.iter().filter_map(|(_, slot)| cells.get(slot.cell));
         if let Some(estimate) = Speeds::load().estimate(each, jobs) {
             say(&format!("fsdyno: {}, {estimate}", counted(todo.len(), "trial")));
+            // A run that continues an earlier one has had its first look.
+            let is_first = stored == 0 && schedule.iter().any(|slot| slot.round == 0);
+            let look = first_look::of(&self.spec, cells, &estimate, session.command);
+            look.filter(|_| is_first).iter().for_each(|line| say(&format!("fsdyno: {line}")));
         }
         let before = store.trials().len();
         let summary = run_shown((schedule, cells), venue, store, session, jobs);

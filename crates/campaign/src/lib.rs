@@ -13,6 +13,7 @@ pub mod experiment;
 pub mod explain;
 pub mod failure;
 pub mod files;
+mod first_look;
 pub mod first_round;
 pub mod input;
 pub mod labs;

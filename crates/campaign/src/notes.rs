@@ -8,6 +8,11 @@ pub fn say(text: &str) {
     log::info!(target: TARGET, "{text}");
 }
 
+/// Returns true if notes are shown.
+pub fn are_shown() -> bool {
+    log::log_enabled!(target: TARGET, log::Level::Info)
+}
+
 /// Logs a detail.
 pub fn detail(text: &str) {
     log::debug!(target: TARGET, "{text}");

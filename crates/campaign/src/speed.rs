@@ -127,7 +127,7 @@ impl Speeds {
 
     /// Estimates the time to boot this many guests, one after the other, to save snapshots.
     pub fn boots(&self, guests: usize) -> Duration {
-        Duration::from_secs_f64(self.boot(&Load::now()) * guests as f64)
+        duration(self.boot(&Load::now()) * guests as f64).unwrap_or_default()
     }
 
     /// Estimates the seconds to make a snapshot: as long as those made here took, or else a trial's boot.
@@ -164,7 +164,7 @@ impl Speeds {
             longest = longest.max(seconds);
             trials = trials.min(pace.trials);
         }
-        let time = Duration::try_from_secs_f64((total / jobs as f64).max(longest)).ok()?;
+        let time = duration((total / jobs as f64).max(longest))?;
         let boots = Duration::ZERO;
         (!cells.is_empty()).then_some(Estimate { time, trials, same_work, boots })
     }
@@ -172,8 +172,7 @@ impl Speeds {
     /// Estimates the time of one trial of a cell while `jobs` run, if trials of its kind have run here.
     pub fn expected(&self, cell: &Cell, jobs: usize) -> Option<Duration> {
         let (pace, _) = self.pace(&cell.plan)?;
-        let seconds = pace.seconds(cell.ops() as f64, Load::now().stretch(jobs));
-        Duration::try_from_secs_f64(seconds).ok()
+        duration(pace.seconds(cell.ops() as f64, Load::now().stretch(jobs)))
     }
 }
 
@@ -212,6 +211,15 @@ impl Speeds {
         let pace = || Pace::new(fixed, per_op, trials, line);
         (trials > 0).then(pace)
     }
+}
+
+/// The longest estimate, in seconds: a million years. The file may have been changed, and sums of longer times could
+/// overflow.
+const MAX_SECONDS: f64 = 3.2e13;
+
+/// Converts an estimate; `None` for a number that is not a time.
+fn duration(seconds: f64) -> Option<Duration> {
+    Duration::try_from_secs_f64(seconds).ok().filter(|_| seconds <= MAX_SECONDS)
 }
 
 fn path() -> Option<PathBuf> {
@@ -272,6 +280,17 @@ mod tests {
             "a rough estimate from 1 earlier trial of other workloads on this machine"
         );
         assert_eq!(Speeds::default().estimate(std::iter::empty(), 1), None);
+    }
+
+    #[test]
+    fn a_changed_file_has_no_impossible_estimates() {
+        assert_eq!(duration(1.5), Some(Duration::from_millis(1500)));
+        for seconds in [-1.0, f64::NAN, f64::INFINITY, 1e15] {
+            assert_eq!(duration(seconds), None, "{seconds}");
+        }
+        let boot = Pace::new(1e300, 0.0, 1, Line::default());
+        let speeds = Speeds([(SNAPSHOTS.to_string(), boot)].into());
+        assert_eq!(speeds.boots(3), Duration::ZERO);
     }
 
     #[test]

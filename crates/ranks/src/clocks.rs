@@ -105,7 +105,7 @@ impl Clock {
             return Offset { at: time, ..from };
         }
         let fraction = (time.since(from.at).0 as f64 / length as f64).clamp(0.0, 1.0);
-        let ahead = from.ahead as f64 + (to.ahead - from.ahead) as f64 * fraction;
+        let ahead = from.ahead as f64 + to.ahead.saturating_sub(from.ahead) as f64 * fraction;
         let larger = from.uncertainty.max(to.uncertainty);
         if larger.is_zero() {
             // The clocks are the same: every measured offset has an uncertainty.
@@ -203,5 +203,7 @@ mod tests {
         assert_eq!(clock.to_theirs(Nanos(1_000_000)), Nanos(999_500));
         assert_eq!(clock.at(Nanos(2_000_000)).uncertainty, Nanos(110));
         assert_eq!(Clock::default().to_ours(Nanos(7)), Nanos(7));
+        let jumped = Clock { before: at(0, i64::MIN), after: at(1_000, i64::MAX) };
+        assert_eq!(jumped.at(Nanos(0)).ahead, i64::MIN);
     }
 }

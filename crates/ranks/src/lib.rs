@@ -19,6 +19,7 @@ mod group;
 mod input;
 mod messages;
 mod pmi;
+mod processors;
 mod wire;
 mod worker;
 

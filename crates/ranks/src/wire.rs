@@ -13,7 +13,7 @@ use crate::frame::{MAX_MESSAGE, MAX_UNAUTHENTICATED, read_frame, write_frame};
 use crate::secret::{Secret, draw_nonce};
 
 /// The version of the messages.
-pub const PROTOCOL: u32 = 2;
+pub const PROTOCOL: u32 = 3;
 
 /// Maximum time without an acknowledgement from the other host; the kernel's default is about 15 minutes (tcp(7)).
 const UNACKNOWLEDGED: Duration = Duration::from_secs(20);
@@ -50,6 +50,9 @@ pub struct Hello {
     /// The identity of its clock; None if unknown.
     #[serde(default)]
     pub clock: Option<String>,
+    /// The processors on which it may run, as the kernel lists them; None if unknown.
+    #[serde(default)]
+    pub processors: Option<String>,
     /// The report of a parent process.
     pub text: String,
     pub(crate) nonce: String,
@@ -188,8 +191,11 @@ pub fn greet(
 
 /// Returns the text that a caller's proof covers.
 fn proof_text(hello: &Hello, nonce: &str) -> String {
-    let Hello { rank, ranks, role, version, host, pid, clock, text, nonce: own, .. } = hello;
-    format!("{nonce} {own} {rank} {ranks} {role:?} {pid} {version:?} {host:?} {clock:?} {text:?}")
+    let Hello { rank, ranks, role, version, host, pid, clock, processors, text, .. } = hello;
+    let own = &hello.nonce;
+    format!(
+        "{nonce} {own} {rank} {ranks} {role:?} {pid} {version:?} {host:?} {clock:?} {processors:?} {text:?}"
+    )
 }
 
 /// The reason why a handshake failed on the caller's side.

@@ -11,6 +11,9 @@ use rustix::fs::{AtFlags, FileType, Mode, OFlags, Stat};
 /// The identity of an inode while it exists: device and inode number.
 pub type Key = (u64, u64);
 
+/// The file of a trace, and that of the older trace that it replaces, if there is one.
+pub type OwnFiles = [Key; 2];
+
 /// Returns the key of an inode.
 pub fn key(stat: &Stat) -> Key {
     (stat.st_dev, stat.st_ino)

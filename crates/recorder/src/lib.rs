@@ -73,6 +73,8 @@ pub struct Options {
     pub anonymize: bool,
     /// The mechanism by which calls are observed.
     pub how: RecordMethod,
+    /// An older trace that this one will replace; it is not part of the trees.
+    pub older: Option<PathBuf>,
 }
 
 /// A completed recording.
@@ -184,14 +186,14 @@ fn recorder_with_names(
     Ok(recorder)
 }
 
-/// Begins a trace; also returns the key of its file.
+/// Begins a trace; also returns the keys of its file and of the older one.
 fn new_tree(
     options: &Options,
     trees: &[PathBuf],
     how: RecordMethod,
     out: File,
     shared: Option<std::rc::Rc<shared::Shared>>,
-) -> Result<(tree::Tree, inode::Key), RecordError> {
+) -> Result<(tree::Tree, inode::OwnFiles), RecordError> {
     let recorded_by = match how {
         RecordMethod::Inside => "inside and ptrace",
         RecordMethod::Bpf => "bpf",
@@ -207,6 +209,8 @@ fn new_tree(
     };
     let own = rustix::fs::fstat(&out).map_err(std::io::Error::from)?;
     let own = inode::key(&own);
+    let older = options.older.as_ref().and_then(|path| rustix::fs::stat(path).ok());
+    let own = [own, older.map_or(own, |older| inode::key(&older))];
     let writer = Writer::new(out, &header)?;
     Ok((tree::Tree::new(trees, writer, own, options.anonymize, shared)?, own))
 }

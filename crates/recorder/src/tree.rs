@@ -17,7 +17,7 @@ use sha2::{Digest, Sha256};
 use crate::anonymize;
 use crate::error::RecordError;
 use crate::hash::Map;
-use crate::inode::{Info, Key, directory, key, kind};
+use crate::inode::{Info, Key, OwnFiles, directory, key, kind};
 use crate::shared::Shared;
 use crate::shared::layout::{NODE_KNOWN, NODE_LISTED, NODE_PARENT};
 
@@ -59,8 +59,8 @@ pub struct Tree {
     /// The reason why there is no writer any longer.
     pub failed: Option<RecordError>,
     anonymize: bool,
-    /// The file of the trace, which is not part of the tree.
-    own: Key,
+    /// The files of the trace, which are not part of the tree.
+    own: OwnFiles,
     classes: HashMap<Vec<u8>, (u32, Compressibility)>,
 }
 
@@ -74,7 +74,7 @@ impl Tree {
     pub fn new(
         trees: &[PathBuf],
         writer: Writer<File>,
-        own: Key,
+        own: OwnFiles,
         anonymize: bool,
         shared: Option<Rc<Shared>>,
     ) -> Result<Tree, RecordError> {
@@ -305,7 +305,7 @@ impl Tree {
                 .nodes
                 .get(&key(&stat))
                 .is_none_or(|it| known.in_tree && !it.made && kind(&stat) != Kind::Directory);
-            if key(&stat) != self.own && present {
+            if !self.own.contains(&key(&stat)) && present {
                 let path = entry.path();
                 self.enter(known.node, name.as_bytes(), &stat, Some(&path), known.in_tree);
             }

@@ -211,7 +211,8 @@ impl Compiler {
                 let mut plans = vec![plan(OpCall::Rare(call), touches, Compare::Number)];
                 // The op has explicit offsets; a seek then advances the positions.
                 let seek = |slot: FileSlot, offset| {
-                    let call = RareCall::Seek { file: slot, offset: offset + u64::from(length) };
+                    let call =
+                        RareCall::Seek { file: slot, offset: offset.saturating_add(length.into()) };
                     let touches = vec![(Resource::slot(slot.0), Access::Change)];
                     plan(OpCall::Rare(call), touches, Compare::Number)
                 };

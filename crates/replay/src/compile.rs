@@ -156,7 +156,8 @@ impl Compiler {
 
     /// Processes the next event.
     pub fn event(&mut self, event: &Event) -> Result<(), ReplayError> {
-        self.threads.entry(event.thread).or_default().think += event.think;
+        let thread = self.threads.entry(event.thread).or_default();
+        thread.think = thread.think.saturating_add(event.think);
         if let Some(place) = self.phases.event(event) {
             self.out.boundary(place.is_mark, &place.name, &self.counts, &self.kinds)?;
         }

@@ -175,6 +175,16 @@ fn a_small_program_is_replayed_call_by_call_with_the_recorded_results_and_tree()
 }
 
 #[test]
+fn impossible_think_times_are_limited_to_the_longest_one() {
+    let mut trace = small();
+    trace.call(Builder::MAIN, Call::Mark { name: name("here") }, -2).think = u64::MAX;
+    let at = At::new(Builder::ROOT, name("none"), None);
+    let stat = Call::Stat { target: Target::At(at), stat: StatKind::Lstat };
+    trace.call(Builder::MAIN, stat, -2).think = u64::MAX;
+    assert!(compiled(&trace).is_ok());
+}
+
+#[test]
 fn a_result_that_the_tree_does_not_explain_is_omitted_and_counted() {
     let mut trace = small();
     let at = || At::new(Builder::ROOT, name("none"), None);

@@ -13,6 +13,7 @@ use fsdyno_report::{counted, percent};
 use fsdyno_venue::{Identity, LabVenue, ModelVenue, Venue, Watch};
 
 use crate::file::StudyFile;
+use crate::outdated::Outdated;
 use crate::repetition::{Repetition, TOLERANCE};
 use crate::request::StudyRequest;
 use crate::runs::check_names;
@@ -25,7 +26,7 @@ struct StoredTrial {
 }
 
 /// Repeats the `count` shortest trials of a stored study, and prints a line for each; returns the worst exit code of
-/// these trials.
+/// these trials. Trials whose commands this fsdyno no longer forms are named and not repeated.
 ///
 /// # Errors
 /// A folder that is not a study's or has no reproducible trial; a missing requirement.
@@ -45,8 +46,12 @@ pub fn run(
     }
     let (_, file) = stored::read(folder)?;
     check_names(study, &file)?;
-    let (total, selected) = shortest(folder, &file, study, count)?;
-    let elapsed: u64 = selected.iter().map(|stored| stored.trial.host.elapsed_ns.0).sum();
+    let (total, selected, outdated) = shortest(folder, &file, study, count)?;
+    for line in outdated.sentences() {
+        print(&format!("{line}\n"))?;
+    }
+    let elapsed = selected.iter().map(|stored| stored.trial.host.elapsed_ns.0);
+    let elapsed = elapsed.fold(0, u64::saturating_add);
     say(&format!(
         "fsdyno: repeating the shortest {} of {}, which took {} when they were stored",
         counted(selected.len(), "trial"),
@@ -69,13 +74,14 @@ fn worse(a: Exit, b: Exit) -> Exit {
     if b as u8 > a as u8 { b } else { a }
 }
 
-/// Returns the number of selected reproducible trials of the study, and the shortest of them by the stored host time.
+/// Returns the number of selected reproducible trials of the study, the shortest of them by the stored host time, and
+/// those that cannot be repeated, which are not among them.
 fn shortest(
     folder: &Path,
     file: &StudyFile,
     study: &StudyRequest,
     count: usize,
-) -> Result<(usize, Vec<StoredTrial>), Failure> {
+) -> Result<(usize, Vec<StoredTrial>, Outdated), Failure> {
     let selects = |names: &[String], name: &String| names.is_empty() || names.contains(name);
     let mut found = Vec::new();
     for result in stored::results(folder, file)? {
@@ -99,10 +105,16 @@ fn shortest(
             folder.display()
         )));
     }
+    let mut outdated = Outdated::default();
+    found.retain(|stored| !outdated.has(&stored.trial, &stored.title));
+    if found.is_empty() {
+        let sentences = outdated.sentences().join("; ");
+        return Err(Failure::invalid_use(format!("'{}': {sentences}", folder.display())));
+    }
     found.sort_by_key(|stored| stored.trial.host.elapsed_ns);
     let total = found.len();
     found.truncate(count);
-    Ok((total, found))
+    Ok((total, found, outdated))
 }
 
 /// The venues of the trials: the model, and the lab if a trial needs it.

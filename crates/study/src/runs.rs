@@ -2,7 +2,8 @@
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
+use std::time::Instant;
 
 use fsdyno_campaign::boots::missing as missing_snapshots;
 use fsdyno_campaign::experiment::{open, skipped};
@@ -17,6 +18,7 @@ use serde_json::{Value, json};
 use crate::file::{self, StudyFile};
 use crate::named::{built_in, find_study};
 use crate::request::StudyRequest;
+use crate::so_far::SoFar;
 use crate::study_run::{self, StudyRun, selects};
 use crate::{seeds, stored};
 
@@ -92,11 +94,11 @@ impl Runs {
         }
         report_skipped(&self.runs);
         stored::create_or_resume(&self.folder, &self.text, &self.file)?;
-        let (sum, failed) = measure_all(&self.runs, &venues, session, session.stop);
+        let source = (self.folder.as_path(), &self.file);
+        let (sum, failed) = measure_all(&self.runs, &venues, session, source);
         if failed.is_some() {
             return Ok((sum, failed));
         }
-        let source = (self.folder.as_path(), &self.file);
         Ok(match seeds::run(&self.request, source, &self.runs, &venues, session) {
             Ok(more) => (sum.plus(more), None),
             Err(failure) => (sum, Some(failure)),
@@ -166,19 +168,26 @@ fn measure_all(
     runs: &[StudyRun],
     venues: &[Venues],
     session: &Session<'_>,
-    stop: &AtomicBool,
+    (folder, file): (&Path, &StudyFile),
 ) -> (Summary, Option<Failure>) {
     let mut sum = Summary::default();
+    let mut so_far = SoFar::new(folder, file);
     let count = runs.len();
+    let is_stopped = || session.stop.load(Ordering::Relaxed);
     for (index, (run, venues)) in runs.iter().zip(venues).enumerate() {
-        if stop.load(Ordering::Relaxed) {
+        if is_stopped() {
             sum.left += run.trials();
             continue;
         }
         say(&format!("fsdyno: study run {} of {count}: {}", index + 1, run.title()));
+        let begin = Instant::now();
         match measure(run, venues, session) {
             Ok(summary) => sum = sum.plus(summary),
             Err(failure) => return (sum, Some(run.locate(failure))),
+        }
+        // After the last run, all verdicts are shown.
+        if index + 1 < count && !is_stopped() {
+            so_far.say(begin.elapsed());
         }
     }
     (sum, None)

@@ -167,12 +167,21 @@ pub fn crashes(folder: &Path) -> Vec<PathBuf> {
 /// # Errors
 /// A file of trials that is unreadable.
 pub fn results(folder: &Path, study: &StudyFile) -> Result<Vec<RunResult>, Failure> {
+    results_with(folder, study, &say)
+}
+
+/// Loads the trials of each run as [`results`] does, and passes notes on incomplete files to a function.
+pub(crate) fn results_with(
+    folder: &Path,
+    study: &StudyFile,
+    note: &dyn Fn(&str),
+) -> Result<Vec<RunResult>, Failure> {
     let mut results: Vec<RunResult> = Vec::new();
     for (run, variant, path) in folders(folder, study) {
         let loaded = fsdyno_report::load(std::slice::from_ref(&path))?;
         check_records(&loaded.trials, run, variant, &path)?;
         if let Some(torn) = &loaded.torn {
-            say(&format!("fsdyno: {torn}"));
+            note(&format!("fsdyno: {torn}"));
         }
         let mut trials = loaded.trials;
         fsdyno_campaign::drop_superseded(&mut trials, &loaded.ends);

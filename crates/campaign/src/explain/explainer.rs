@@ -330,8 +330,8 @@ fn requested_ranges(
     let timed = entries.iter().filter(|entry| Some(entry.disk) != devices.journal_disk);
     let mut requested_ranges: Vec<_> = timed
         .filter_map(|entry| {
-            let from = (entry.sector * 512).checked_sub(devices.start)?;
-            Some(from..from + u64::from(entry.sectors) * 512)
+            let from = entry.sector.checked_mul(512)?.checked_sub(devices.start)?;
+            Some(from..from.checked_add(u64::from(entry.sectors) * 512)?)
         })
         .filter(|range| !range.is_empty())
         .collect();
@@ -376,9 +376,8 @@ mod tests {
         assert!(notes_on_unread(&[], 6).is_empty());
     }
 
-    #[test]
-    fn a_truncated_log_is_noted_and_its_requests_are_counted() {
-        let entry = |arrived| Entry {
+    fn entry(arrived: u64) -> Entry {
+        Entry {
             arrived: Nanos(arrived),
             response: Nanos(5),
             action: Action::Read,
@@ -390,7 +389,19 @@ mod tests {
             disk: 0,
             stage: Stage::Running,
             phase: 0,
-        };
+        }
+    }
+
+    #[test]
+    fn a_request_beyond_all_addresses_has_no_range() {
+        let far = Entry { sector: u64::MAX / 512, sectors: u32::MAX, ..entry(0) };
+        let beyond = Entry { sector: u64::MAX, ..entry(0) };
+        let found = requested_ranges(&[far, beyond, entry(0)], &FsDevices::default());
+        assert_eq!((found.len(), found[0].clone()), (1, 4096..8192));
+    }
+
+    #[test]
+    fn a_truncated_log_is_noted_and_its_requests_are_counted() {
         let log = RequestLog { entries: vec![entry(0), entry(100)], lost: 7 };
         let mut explained = Explained { phases: vec![Phase::default()], ..Explained::default() };
         add_account(&mut explained, &log, &[], &FsDevices::default());

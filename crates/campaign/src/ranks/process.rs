@@ -17,7 +17,7 @@ use fsdyno_record::units::counted;
 
 use super::request::{RanksOptions, RanksRequest};
 use crate::failure::{Exit, Failure};
-use crate::notes::detail;
+use crate::notes::{detail, say};
 use crate::stop;
 
 /// A process of a command that several processes share.
@@ -124,6 +124,7 @@ impl<'a> RankProcess<'a> {
             group.hosts().iter().map(|(host, ranks)| format!("{host} ({ranks})")).collect();
         let ranks = counted(position.ranks as usize, "rank");
         detail(&format!("fsdyno: {ranks} of {}: {}", position.kind, hosts.join(", ")));
+        group.crowded_hosts().iter().for_each(|note| say(&format!("fsdyno: {note}")));
         Ok((Arc::new(group), workers))
     }
 

@@ -52,12 +52,12 @@ const EXCLUDED: &[CallKind] = &[
 type Times = BTreeMap<CallKind, (u64, u64)>;
 
 fn total(times: &Times) -> Nanos {
-    Nanos(times.values().map(|(_, time)| time).sum())
+    Nanos(times.values().fold(0, |sum, (_, time)| sum.saturating_add(*time)))
 }
 
 fn add(times: &mut Times, kind: CallKind, (calls, time): (u64, u64)) {
     let sum = times.entry(kind).or_default();
-    *sum = (sum.0 + calls, sum.1.saturating_add(time));
+    *sum = (sum.0.saturating_add(calls), sum.1.saturating_add(time));
 }
 
 /// Replays a trace in a directory and prints the time of its calls relative to that in the recording.
@@ -267,6 +267,16 @@ fn timed_by_bpf(recording: &Path, trials: usize) -> Result<Vec<Times>, Failure> 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn sums_of_impossible_times_do_not_overflow() {
+        let mut times = Times::new();
+        for kind in [CallKind::Read, CallKind::Write, CallKind::Read] {
+            add(&mut times, kind, (u64::MAX, u64::MAX));
+        }
+        assert_eq!(total(&times), Nanos(u64::MAX));
+        assert_eq!(times[&CallKind::Read], (u64::MAX, u64::MAX));
+    }
 
     #[test]
     fn a_difference_of_more_than_a_tenth_is_explained_if_the_reason_is_known() {

@@ -7,7 +7,7 @@ use std::path::Path;
 use fsdyno_recorder::RecordError;
 use fsdyno_recorder::import::{Format, ImportOptions};
 
-use super::create;
+use super::TraceFile;
 use crate::Failure;
 use crate::notes::say;
 
@@ -33,13 +33,14 @@ pub fn import(
     });
     let file = opened.map_err(|error| Failure::io("read", from, &error))?;
     let reader = BufReader::with_capacity(1 << 20, file);
-    let mut create_failure = None;
+    let (mut create_failure, mut trace) = (None, None);
     let create_out = || {
-        create(out).map_err(|failure| {
+        let created = TraceFile::create(out).map_err(|failure| {
             let message = failure.message.clone();
             create_failure = Some(failure);
             std::io::Error::other(message)
-        })
+        });
+        trace.insert(created?).file()
     };
     let imported = fsdyno_recorder::import::import(format, reader, options, create_out);
     if let Some(failure) = create_failure {
@@ -50,6 +51,7 @@ pub fn import(
         RecordError::Write(_) => Failure::from(error),
         error => Failure::invalid_use(format!("'{name}': {error}")),
     })?;
+    trace.map(TraceFile::complete).transpose()?;
     let (events, lines, out) = (imported.events, imported.lines, out.display());
     say(&format!("fsdyno: {events} events of {lines} lines in '{out}'"));
     for (line, problem) in &imported.first {

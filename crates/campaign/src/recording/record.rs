@@ -7,7 +7,7 @@ use fsdyno_record::shell::quote;
 use fsdyno_recorder::{Bounds, MARK, Options, RecordMethod, Recorded};
 use fsdyno_trace::Name;
 
-use super::{check_program, create};
+use super::{TraceFile, check_program};
 use crate::Failure;
 use crate::notes::say;
 
@@ -53,14 +53,17 @@ impl RecordRequest {
     }
 }
 
-/// Records a command, or a process that is already running, and reports what was recorded, and how.
+/// Records a command, or a process that is already running, and reports what was recorded, and how. Also returns the
+/// path of the trace: if it has only a part of the calls, an older trace remains, and the new one is next to it.
 ///
 /// # Errors
 /// A request that cannot be recorded; a trace that cannot be written.
-pub fn record(request: &RecordRequest) -> Result<Recorded, Failure> {
+pub fn record(request: &RecordRequest) -> Result<(Recorded, PathBuf), Failure> {
     request.check()?;
-    let out = create(&request.out)?;
-    let options = &request.options;
+    let trace = TraceFile::create(&request.out)?;
+    let out = trace.file().map_err(|error| Failure::io("write the trace", &request.out, &error))?;
+    let older = trace.older().map(Path::to_path_buf);
+    let options = &Options { older: older.clone(), ..request.options.clone() };
     let recorded = match request.process {
         Some(pid) => {
             let on_start =
@@ -70,14 +73,24 @@ pub fn record(request: &RecordRequest) -> Result<Recorded, Failure> {
         }
         None => fsdyno_recorder::record(options, &request.command, out)?,
     };
-    say_recorded(&request.out, &recorded);
-    Ok(recorded)
+    let path = match recorded.failed {
+        None => trace.complete()?,
+        Some(_) => trace.leave(),
+    };
+    let older = older.filter(|older| *older != path);
+    say_recorded(&path, older.as_deref(), &recorded);
+    Ok((recorded, path))
 }
 
-fn say_recorded(out: &Path, recorded: &Recorded) {
+fn say_recorded(out: &Path, older: Option<&Path>, recorded: &Recorded) {
     let trace = out.display();
     match &recorded.failed {
-        Some(error) => say(&format!("fsdyno: {error}; '{trace}' has the calls before that")),
+        Some(error) => {
+            let older = older.map(Path::display);
+            let older = older.map(|it| format!(", and '{it}' is still the older trace"));
+            let older = older.unwrap_or_default();
+            say(&format!("fsdyno: {error}; '{trace}' has the calls before that{older}"));
+        }
         None => {
             let how = match (recorded.how, &recorded.refused) {
                 (_, Some(reason)) => {
@@ -96,21 +109,26 @@ fn say_recorded(out: &Path, recorded: &Recorded) {
     for (note, count) in &recorded.end.notes {
         say(&format!("fsdyno: {note}: {count}"));
     }
-    say(&next_step(&quote(&trace.to_string()), recorded.events));
+    if let Some(line) = next_step(&quote(&trace.to_string()), recorded.events) {
+        say(&line);
+    }
 }
 
 /// The number of events below which a replay is usually too short for a comparison. [OWN]
 const SHORT: u64 = 10_000;
 
-/// Returns the command that replays a trace, and for a short one the parameter that repeats it.
-fn next_step(trace: &str, events: u64) -> String {
+/// Returns the command that replays a trace, and for a short one the parameter that repeats it; `None` for a trace
+/// without events.
+fn next_step(trace: &str, events: u64) -> Option<String> {
     let repeated = match events < SHORT {
         true => "; it is short: --set copies=20 replays 20 copies at the same time",
         false => "",
     };
-    format!(
-        "fsdyno: replay it: fsdyno run replay --set trace={trace} --fs ext4,xfs,btrfs --repeat 3{repeated}"
-    )
+    (events > 0).then(|| {
+        format!(
+            "fsdyno: replay it: fsdyno run replay --set trace={trace} --fs ext4,xfs,btrfs --repeat 3{repeated}"
+        )
+    })
 }
 
 /// Makes the call that a recorder recognizes as a mark.
@@ -132,9 +150,10 @@ mod tests {
 
     #[test]
     fn a_short_recording_gets_a_replay_of_several_copies() {
-        let long = next_step("build.trace", 10_000);
+        let long = next_step("build.trace", 10_000).unwrap();
         assert!(long.ends_with("--set trace=build.trace --fs ext4,xfs,btrfs --repeat 3"), "{long}");
-        let short = next_step("build.trace", 800);
+        let short = next_step("build.trace", 800).unwrap();
         assert!(short.starts_with(&long) && short.contains("--set copies=20"), "{short}");
+        assert_eq!(next_step("build.trace", 0), None);
     }
 }

@@ -66,7 +66,7 @@ impl Store {
         let lines: Lines = read_file(&file, Some).map_err(|error| unread(&path, error))?;
         let Lines { records: trials, valid_length, is_unterminated, torn, .. } = lines;
         let length = file.metadata().map_err(io("read", &path))?.len() as usize;
-        let torn = torn.map(|_| length - valid_length);
+        let torn = torn.map(|_| length.saturating_sub(valid_length));
         let series = SeriesFile::open(folder, &trials)?;
         let (folder, length) = (folder.into(), valid_length as u64);
         let mut store = Store { folder, file, length, trials, series, torn, created };

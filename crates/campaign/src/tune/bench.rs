@@ -57,13 +57,13 @@ pub fn outlook(budget: Budget, each: Duration, least: usize) -> String {
         Budget::Time(time) => {
             let trials = (time.as_secs_f64() / each.as_secs_f64()) as u64;
             let over = if is_over(budget, each, least) { ", over the budget" } else { "" };
-            let (time, least) = (rough(time), rough(each * least as u32));
+            let (time, least) = (rough(time), rough(times(each, least)));
             format!(
                 "a trial takes about {shown}: about {trials} trials in {time}; the smallest search takes {least}{over}"
             )
         }
         Budget::Trials(trials) => {
-            let total = rough(each * trials as u32);
+            let total = rough(times(each, trials));
             format!("a trial takes about {shown}: at most {total} for {trials} trials")
         }
     }
@@ -71,7 +71,12 @@ pub fn outlook(budget: Budget, each: Duration, least: usize) -> String {
 
 /// Returns true if the smallest search takes longer than a budget.
 fn is_over(budget: Budget, each: Duration, least: usize) -> bool {
-    matches!(budget, Budget::Time(time) if each * least as u32 > time)
+    matches!(budget, Budget::Time(time) if times(each, least) > time)
+}
+
+/// Returns the time of this many trials.
+fn times(each: Duration, trials: usize) -> Duration {
+    each.saturating_mul(u32::try_from(trials).unwrap_or(u32::MAX))
 }
 
 /// Formats a budget: `30 min`, `200 trials`.

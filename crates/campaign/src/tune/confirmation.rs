@@ -76,7 +76,7 @@ pub fn works(tune: &TuneRequest, trial: &Trial) -> Result<Vec<Work>, Failure> {
         };
         let mut parameters: Vec<String> =
             tune.spec.parameters.iter().filter(is_other).cloned().collect();
-        parameters.push(format!("{size}={}", value * 2));
+        parameters.push(format!("{size}={}", value.saturating_mul(2)));
         works.push(Work { workload: workload.clone(), parameters });
     }
     if let Some((workload, parameters)) = second.split_first() {

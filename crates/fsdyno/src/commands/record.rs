@@ -31,7 +31,7 @@ pub struct Record {
     /// only what the command touches]
     #[arg(long = "tree", value_name = "DIR")]
     pub trees: Vec<PathBuf>,
-    /// The trace file to write; an older trace is replaced
+    /// The trace file to write; an older trace is replaced when the new one is complete
     #[arg(short, long, value_name = "FILE", default_value = "fsdyno.trace")]
     pub out: PathBuf,
     /// Replace each component of a name by a hash; the extension and the approximate length are kept
@@ -75,10 +75,10 @@ pub enum RecordMethod {
 
 /// Records a command, or a process that is already running.
 pub fn run(record: &Record) -> Result<Exit, Failure> {
-    let recorded = recording::record(&record.request())?;
+    let (recorded, trace) = recording::record(&record.request())?;
     if record.calibrate {
         let directory = record.trees.first().map_or(Path::new("."), PathBuf::as_path);
-        recording::calibrate(&record.out, directory, record.how == RecordMethod::Bpf)?;
+        recording::calibrate(&trace, directory, record.how == RecordMethod::Bpf)?;
     }
     let status = recorded.status;
     let has_lost_calls = matches!(recorded.failed, Some(RecordError::Lost(_)));
@@ -105,6 +105,7 @@ impl Record {
                     RecordMethod::Ptrace => fsdyno_recorder::RecordMethod::Ptrace,
                     RecordMethod::Bpf => fsdyno_recorder::RecordMethod::Bpf,
                 },
+                ..Options::default()
             },
             process: self.pid,
             max_duration: self.seconds.map(Duration::from_secs),

@@ -24,6 +24,7 @@ use fsdyno_workload::Input;
 use crate::clocks::{self, Clock};
 use crate::launcher::Kind;
 use crate::messages::{FromRank, ToRank};
+use crate::processors;
 use crate::secret::Secret;
 use crate::wire::{Hello, Wire};
 use acceptor::Acceptor;
@@ -166,6 +167,15 @@ struct State {
     notes: Vec<String>,
 }
 
+impl State {
+    fn crowded_hosts(&self) -> Vec<String> {
+        let hellos = self.peers.iter().map(|peer| &peer.hello);
+        processors::crowded_hosts(
+            hellos.map(|hello| (hello.host.as_str(), hello.processors.as_deref())),
+        )
+    }
+}
+
 impl Group {
     /// Waits until all ranks have connected; `stop` is called often, and ends the wait if it returns true.
     ///
@@ -242,6 +252,11 @@ impl Group {
             }
         }
         hosts
+    }
+
+    /// Returns a sentence for each host with more ranks than processors; the notes of each trial contain it too.
+    pub fn crowded_hosts(&self) -> Vec<String> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner).crowded_hosts()
     }
 
     /// Runs a trial on all ranks; `watch` is called about every 20 ms and returns false to stop the trial.

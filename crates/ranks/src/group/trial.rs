@@ -144,6 +144,7 @@ impl State {
             });
         }
         course.notes.append(&mut self.notes);
+        course.notes.extend(self.crowded_hosts());
     }
 
     /// Returns the first rank of each client.

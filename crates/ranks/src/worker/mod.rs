@@ -69,6 +69,7 @@ pub fn work(join: &Join, version: &str) -> Result<(), String> {
         host: meet::host_name(),
         pid: std::process::id(),
         clock: crate::clocks::identity(),
+        processors: crate::processors::allowed(),
         ..Hello::default()
     };
     let (wire, reader) = connect(&meeting, &hello, Duration::from_secs(join.patience))?;

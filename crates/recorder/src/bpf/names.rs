@@ -14,7 +14,7 @@ use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 use crate::hash::Map;
-use crate::inode::{Info, Key};
+use crate::inode::{Info, Key, OwnFiles};
 
 #[cfg(test)]
 mod tests;
@@ -88,8 +88,8 @@ pub struct Names {
     ambiguous: HashSet<Key>,
     made: u64,
     root: Key,
-    /// The file of the trace, which is not part of a tree.
-    pub(super) own: Key,
+    /// The files of the trace, which are not part of a tree.
+    pub(super) own: OwnFiles,
     /// The time of the start (CLOCK_REALTIME, seconds and nanoseconds): later objects are not in the initial tree.
     pub(super) start: (i64, i64),
     /// The number of names that were read.
@@ -125,7 +125,7 @@ impl Names {
     ///
     /// # Errors
     /// The root cannot be read.
-    pub fn new(own: Key) -> std::io::Result<Names> {
+    pub fn new(own: OwnFiles) -> std::io::Result<Names> {
         let root = info(&std::fs::metadata("/")?);
         let mut names = Names {
             objects: Map::default(),

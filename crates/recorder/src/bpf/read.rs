@@ -9,7 +9,7 @@ use std::{ffi::OsStr, io};
 
 use super::names::{Names, current_time, info};
 use crate::error::RecordError;
-use crate::inode::{Info, Key};
+use crate::inode::{Info, Key, OwnFiles};
 
 /// Maximum number of names that are read before the start.
 const MAX_NAMES: usize = 2_000_000;
@@ -18,7 +18,7 @@ const MAX_NAMES: usize = 2_000_000;
 ///
 /// # Errors
 /// A tree cannot be read, or there are too many names.
-pub fn read_names(trees: &[PathBuf], own: Key) -> Result<Names, RecordError> {
+pub fn read_names(trees: &[PathBuf], own: OwnFiles) -> Result<Names, RecordError> {
     let mut names = Names::new(own)?;
     for path in trees {
         let tree_error = |error| RecordError::Tree { path: path.clone(), error };
@@ -136,7 +136,7 @@ impl Names {
             let (name, path) = (entry.file_name(), entry.path());
             let Ok(metadata) = entry.metadata() else { continue };
             let (name, info) = (name.as_bytes(), info(&metadata));
-            if info.key == self.own || self.is_new(&metadata) {
+            if self.own.contains(&info.key) || self.is_new(&metadata) {
                 continue;
             }
             if self.known(key, name, u64::MAX).is_none() {

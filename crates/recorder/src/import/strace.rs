@@ -44,7 +44,8 @@ fn time(text: &str) -> Option<(u64, bool)> {
     if let (Some(hours), Some(minutes), Some(seconds), None) =
         (parts.next(), parts.next(), parts.next(), parts.next())
     {
-        let whole = hours.parse::<u64>().ok()? * 3600 + minutes.parse::<u64>().ok()? * 60;
+        let (hours, minutes): (u64, u64) = (hours.parse().ok()?, minutes.parse().ok()?);
+        let whole = hours.checked_mul(3600)?.checked_add(minutes.checked_mul(60)?)?;
         return Some((
             whole.checked_mul(1_000_000_000)?.checked_add(nanoseconds(seconds)?)?,
             false,
@@ -275,6 +276,15 @@ mod tests {
         let time = Some((1_700_000_000_000_001_000, false));
         assert_eq!(split("1700000000.000001 close(3) = 0"), (0, time, "close(3) = 0"));
         assert_eq!(split("     0.000012 close(3) = 0"), (0, Some((12_000, true)), "close(3) = 0"));
+    }
+
+    #[test]
+    fn an_impossible_time_is_no_time() {
+        let (max, half) = (u64::MAX, u64::MAX / 2);
+        for clock in [format!("{half}:00:00"), format!("0:{max}:1"), format!("{}:0:0", max / 3600)]
+        {
+            assert_eq!(time(&clock), None, "{clock}");
+        }
     }
 
     #[test]

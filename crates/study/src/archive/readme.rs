@@ -13,7 +13,7 @@ fn ranges(seeds: &BTreeSet<u64>) -> Vec<(u64, u64)> {
     let mut ranges: Vec<(u64, u64)> = Vec::new();
     for seed in seeds {
         match ranges.last_mut() {
-            Some((first, count)) if *first + *count == *seed => *count += 1,
+            Some((first, count)) if first.checked_add(*count) == Some(*seed) => *count += 1,
             _ => ranges.push((*seed, 1)),
         }
     }

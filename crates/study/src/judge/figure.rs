@@ -53,7 +53,8 @@ pub fn value(cell: &Cell, trial: &Trial) -> Result<f64, String> {
         }
         Figure::DeviceRequests => sum(&|phase| {
             let device = phase.device.ok_or("the device's requests were not counted")?;
-            Ok((device.reads + device.writes + device.flushes + device.discards) as f64)
+            let counts = [device.reads, device.writes, device.flushes, device.discards];
+            Ok(counts.into_iter().map(|count| count as f64).sum())
         }),
         Figure::DeviceSeeks => sum(&|phase| {
             let seeks = phase.device.and_then(|device| device.seeks);

@@ -6,7 +6,7 @@ const DIRECTORY: u32 = libc::S_IFDIR | 0o755;
 const FILE: u32 = libc::S_IFREG | 0o644;
 
 fn names() -> Names {
-    Names::new((0, 0)).unwrap()
+    Names::new([(0, 0); 2]).unwrap()
 }
 
 /// Adds an object to a directory, on a device that no other test object uses.
