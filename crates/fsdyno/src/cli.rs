@@ -411,9 +411,9 @@ pub struct Fit {
     #[arg(long, value_name = "FILE")]
     pub out: Option<PathBuf>,
     /// Approximate duration of the measurement in seconds, 10 to 86400 (a solid-state drive may need less); longer is
-    /// more accurate
-    #[arg(long, value_name = "N", default_value_t = 60, value_parser = whole_number::<u64>(10..=86_400))]
-    pub seconds: u64,
+    /// more accurate [default: 60]
+    #[arg(long, value_name = "N", value_parser = whole_number::<u64>(10..=86_400))]
+    pub seconds: Option<u64>,
     /// For 'cpu': the kernel of the lab's guests [default: the version of this machine's kernel, if Debian has it]
     #[arg(long, value_name = "RELEASE")]
     pub kernel: Option<String>,
