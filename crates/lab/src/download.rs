@@ -5,6 +5,7 @@ use std::os::unix::fs::PermissionsExt;
 
 use fsdyno_filesystem::Filesystem;
 use rustix::fs::{CWD, RenameFlags};
+use rustix::io::Errno;
 
 use crate::cache::{self, Cache};
 use crate::error::LabError;
@@ -41,8 +42,10 @@ pub fn download(kind: &Filesystem, cache: &Cache, say: &dyn Fn(&str)) -> Result<
     cache::sync_file_system(unpacked.path()).map_err(LabError::io("write", unpacked.path()))?;
     let root = root_in(cache, kind);
     // The first process wins; any other process has downloaded the same packages.
-    if rustix::fs::renameat_with(CWD, unpacked.path(), CWD, &root, RenameFlags::NOREPLACE).is_ok() {
-        let _ = unpacked.keep();
+    match rustix::fs::renameat_with(CWD, unpacked.path(), CWD, &root, RenameFlags::NOREPLACE) {
+        Ok(()) => drop(unpacked.keep()),
+        Err(Errno::EXIST | Errno::NOTEMPTY) => {}
+        Err(error) => return Err(LabError::io("create", &root)(error.into())),
     }
     cache::sync_directory(&folder).map_err(LabError::io("write", &folder))
 }
