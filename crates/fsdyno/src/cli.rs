@@ -109,8 +109,8 @@ pub enum Command {
     /// List the available workloads, file systems, machines, disks, processors, networks, kernels, periods, studies and
     /// JSON Schemas; or the results in a folder
     List(List),
-    /// Show one workload, file system, machine, disk, processor, network, period, space or study with all its parameters;
-    /// or a request log, a trace, or the phases of a result over time
+    /// Show one workload, file system, machine, disk, processor, network, period, space or study with all its
+    /// parameters; or a request log, a trace, or the phases of a result over time
     Show(Show),
     /// Fit a disk model to a real drive (read-only), or the lab's CPU to this machine's processor, and write a profile
     Fit(Fit),

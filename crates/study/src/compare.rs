@@ -58,7 +58,8 @@ fn missing_result(request: &CompareRequest) -> Result<Failure, Failure> {
     Ok(Failure::invalid_use(match options.is_empty() {
         true => format!("there is only one result; give a second one: fsdyno compare {base} NEW"),
         false => format!(
-            "there is only one result; give a second one, or compare the trials within it: fsdyno compare {base} with {}",
+            "there is only one result; give a second one, or compare the trials within it: fsdyno compare \
+             {base} with {}",
             options.join(" or ")
         ),
     }))

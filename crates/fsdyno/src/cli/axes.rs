@@ -55,8 +55,8 @@ fn help_of_crash(axis: &Axis) -> String {
         "; with --on model: ide-2001",
         "; other targets run on the host's kernel",
         " 'nfs:SPEC' or 'smb:SPEC' is SPEC on a server with clients;",
-        "; 'all' or a range (5.10..7.3) is the newest kernel of each series that is in the cache or in Debian's archive; \
-         may be repeated, or several separated by commas (6.1,6.12)",
+        "; 'all' or a range (5.10..7.3) is the newest kernel of each series that is in the cache or in Debian's \
+         archive; may be repeated, or several separated by commas (6.1,6.12)",
     ];
     let help = CLAUSES.iter().fold(axis.help_text(), |help, clause| help.replace(clause, ""));
     if axis.crash == Crash::Many { help } else { help.replace("; may be repeated", "") }

@@ -57,7 +57,8 @@ fn check(show: &Show) -> Result<(), Failure> {
         && show.kind != Showable::Trace
     {
         return Err(Failure::invalid_use(format!(
-            "--format {name} is for 'fsdyno show series', 'show ranks', 'show clients' and 'show trace'; use text or json"
+            "--format {name} is for 'fsdyno show series', 'show ranks', 'show clients' and 'show trace'; use text or \
+             json"
         )));
     }
     Ok(())

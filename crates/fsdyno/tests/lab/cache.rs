@@ -165,7 +165,11 @@ fn package_lists_are_fetched_once_and_not_used_if_they_were_altered() {
     fs::write(&list_path, &altered).unwrap();
     let output = apt.run("--dry-run");
     assert_eq!(code(&output), 3, "{}", stderr(&output));
-    assert!(stderr(&output).contains("apt-get update failed: E: no network"), "{}", stderr(&output));
+    assert!(
+        stderr(&output).contains("apt-get update failed: E: no network"),
+        "{}",
+        stderr(&output)
+    );
     fs::write(&list_path, &list).unwrap();
     looked_up(2);
 }
