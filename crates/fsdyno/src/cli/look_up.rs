@@ -23,8 +23,7 @@ const SHOW_FORMATS: &[NamedFormat] = &[
     ("html", "For series, clients, ranks and traces only: for a page", Format::Html),
     (
         "csv",
-        "For series (one line per trial, phase and interval), clients (one per trial and phase), ranks \
-         (one per trial, \
+        "For series (one line per trial, phase and interval), clients (one per trial and phase), ranks (one per trial, \
          phase and rank) and traces (one per call) only",
         Format::Csv,
     ),
