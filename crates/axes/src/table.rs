@@ -27,8 +27,9 @@ pub const AXES: &[Axis] = &[
         value_name: "[NAME=]SPEC",
         help: "A file system with its mkfs and mount options: '[NAME=]KIND [mkfs options] [@ mount,options]'. May be \
                repeated; plain names may be separated by commas (ext4,xfs). 'overlayfs[,options]:SPEC' is an overlay \
-               over SPEC; 'nfs:SPEC' or 'smb:SPEC' is SPEC on a server with clients; 'fuse: [MKFS ... ;] COMMAND ... {device} {mount}' is any FUSE file system, given by its \
-               command [default: ext4; with --on model: all three models; with a directory: the file system that it is on]",
+               over SPEC; 'nfs:SPEC' or 'smb:SPEC' is SPEC on a server with clients; 'fuse: [MKFS ... ;] COMMAND ... \
+               {device} {mount}' is any FUSE file system, given by its command [default: ext4; with --on model: all \
+               three models; with a directory: the file system that it is on]",
         many: true,
         joined: true,
         targets: ALL_TARGETS,
@@ -48,9 +49,9 @@ pub const AXES: &[Axis] = &[
         help: "The target: 'lab' (a guest in virtual time on a modelled disk); a directory of this host; as root \
                'loop:SIZE' (a loop device over a sparse file in the result folder) or 'ram:SIZE' (a loop device over \
                a file in memory), created for each trial and removed after it; a whole drive, such as \
-               /dev/disk/by-id/..., reformatted for each trial (with --erase of fsdyno run); or 'model' (a model of \
-               ext2's directory code as of 2001, run without a kernel: classic-ext2, cached-ext2, indexed-ext2). May be \
-               repeated",
+               /dev/disk/by-id/..., reformatted for each trial (only by fsdyno run, with --erase); or 'model' (a \
+               model of ext2's directory code as of 2001, run without a kernel: classic-ext2, cached-ext2, \
+               indexed-ext2). May be repeated",
         default: "lab",
         many: true,
         targets: ALL_TARGETS,
@@ -354,9 +355,9 @@ pub const AXES: &[Axis] = &[
     Axis {
         key: "clients",
         value_name: "N",
-        help: "The number of clients that mount a file system 'nfs:SPEC' or 'smb:SPEC', each with --threads threads; may be repeated, \
-               or several numbers separated by commas (1,2,4,8); server, clients and network share the guest's one \
-               processor",
+        help: "The number of clients that mount a file system 'nfs:SPEC' or 'smb:SPEC', each with --threads \
+               threads; may be repeated, or several numbers separated by commas (1,2,4,8); server, clients and network \
+               share the guest's one processor",
         default: "1",
         many: true,
         list: true,
@@ -380,8 +381,9 @@ pub const AXES: &[Axis] = &[
     Axis {
         key: "network",
         value_name: "NAME|FILE",
-        help: "The modelled network between the clients and the server of a file system 'nfs:SPEC' or 'smb:SPEC': a name from `fsdyno \
-               list networks`, or a file (FILE.toml); may be repeated, or several separated by commas",
+        help: "The modelled network between the clients and the server of a file system 'nfs:SPEC' or \
+               'smb:SPEC': a name from `fsdyno list networks`, or a file (FILE.toml); may be repeated, or several \
+               separated by commas",
         default: fsdyno_network::DEFAULT,
         many: true,
         list: true,

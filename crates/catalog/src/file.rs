@@ -44,7 +44,11 @@ impl Text<'_> {
     pub fn parse<T: DeserializeOwned>(&self, form: &str) -> Result<T, FileError> {
         toml::from_str(self.text).map_err(|error| FileError {
             file: self.file.to_string(),
-            line: error.span().filter(|span| !span.is_empty()).and_then(|span| self.line(span)),
+            line: error
+                .span()
+                // A missing key is on no line.
+                .filter(|span| !span.is_empty() || !error.message().starts_with("missing field"))
+                .and_then(|span| self.line(span)),
             problem: format!("{}; {form}", error.message().replace('\n', ": ")),
         })
     }
@@ -56,5 +60,21 @@ impl Text<'_> {
 
     fn line(&self, span: Range<usize>) -> Option<usize> {
         self.text.get(..span.start).map(|before| before.matches('\n').count() + 1)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_error_has_its_line_also_at_the_end_of_the_file() {
+        let error = |text| {
+            let parsed = Text { file: "m.toml", text }.parse::<Source>("keys: what, from");
+            parsed.unwrap_err().to_string()
+        };
+        assert!(error("what = \"a\"\nfrom =").starts_with("m.toml:2: "));
+        assert!(error("what = \"a\"\nfrm = \"b\"\n").starts_with("m.toml:2: unknown field"));
+        assert!(error("what = \"a\"").starts_with("m.toml: missing field `from`; keys"));
     }
 }

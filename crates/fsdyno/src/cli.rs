@@ -106,13 +106,13 @@ pub enum Command {
     Import(crate::commands::import::Import),
     /// Begin a named phase in the recording during which this command runs; does nothing outside a recording
     Mark(crate::commands::record::Mark),
-    /// List the available workloads, file systems, disks, kernels, machines, periods, studies and JSON Schemas; or the
-    /// results in a folder
+    /// List the available workloads, file systems, machines, disks, processors, networks, kernels, periods, studies and
+    /// JSON Schemas; or the results in a folder
     List(List),
-    /// Show one workload, file system, disk, period or study with all its parameters; or a request log, a trace, or the
-    /// phases of a result over time
+    /// Show one workload, file system, machine, disk, processor, network, period, space or study with all its
+    /// parameters; or a request log, a trace, or the phases of a result over time
     Show(Show),
-    /// Calibrate a disk model against a real drive (read-only), and write a disk profile for the lab
+    /// Fit a disk model to a real drive (read-only), or the lab's CPU to this machine's processor, and write a profile
     Fit(Fit),
     /// Build a kernel or modules that Debian does not ship, for the lab
     Kernel(crate::commands::kernel::Kernel),
@@ -166,7 +166,7 @@ pub struct Run {
     pub repeat: u32,
     /// Instead of --repeat: choose the number of trials so that the half-width of each time's 95 % confidence interval
     /// is at most PERCENT of the time, such as 2%. A pilot of 5 trials of each configuration estimates the variance;
-    /// the number is then fixed for all. (Stopping once an interval looks narrow would bias intervals)
+    /// the number is then fixed for all. (Stopping once an interval looks narrow would bias the intervals)
     #[arg(long, value_name = "PERCENT", conflicts_with = "repeat", value_parser = parse_width)]
     pub width: Option<Percent>,
     /// The largest number of trials of each configuration that --width may choose; tables say if more would be needed
@@ -394,26 +394,27 @@ Examples:
 
 'fit cpu' measures this machine's processor: the workload 'calls' on tmpfs and, as root, on ext2, ext4, xfs and
 btrfs in memory, against counts of the same calls in the lab. It takes about seven minutes on an idle
-machine; on a busy one trials are repeated until their least CPU times agree, for up to an hour. The head of the profile states the error for operations that were not used for the fit.
+machine; on a busy one, trials are repeated until their least CPU times agree, for up to an hour. The head of the
+profile states the error for operations that were not used for the fit.
 
-The device is opened read-only and never written, so it may be mounted; but other use of it during the
+A device is opened read-only and never written, so it may be mounted, but other use of it during the
 measurement distorts the fit. The head of the disk profile states the prediction error for random reads
 that were not used for the fit. Parameters that reading does not reveal (writes, cache sizes) are
 estimates and marked as such. A rotating disk gets the model 'hdd'. A solid-state drive gets the model
 'ssd' with fitted reads; its writes are those of ssd-sata, or of nvme-datacenter or nvme-consumer for an NVMe drive
 without or with a volatile cache, and are estimates.")]
 pub struct Fit {
-    /// A whole disk, such as /dev/sdb; for a file, the storage that it is on is measured; 'cpu' fits the lab's CPU to
+    /// A whole disk, such as /dev/sdb; a file, to measure the storage that it is on; or 'cpu', to fit the lab's CPU to
     /// this machine's processor
     pub device: PathBuf,
-    /// Write the disk profile to this file, which ends in .toml and is new or from an earlier fit [default: standard
-    /// output]
+    /// Write the profile to this file, whose name ends in .toml and which is new or from an earlier fit [default:
+    /// standard output]
     #[arg(long, value_name = "FILE")]
     pub out: Option<PathBuf>,
-    /// Approximate duration of the measurement in seconds, 10 to 86400 (a solid-state drive may need less); longer is
-    /// more accurate
-    #[arg(long, value_name = "N", default_value_t = 60, value_parser = whole_number::<u64>(10..=86_400))]
-    pub seconds: u64,
+    /// For a disk: the approximate duration of the measurement in seconds, 10 to 86400 (a solid-state drive may need
+    /// less); longer is more accurate [default: 60]
+    #[arg(long, value_name = "N", value_parser = whole_number::<u64>(10..=86_400))]
+    pub seconds: Option<u64>,
     /// For 'cpu': the kernel of the lab's guests [default: the version of this machine's kernel, if Debian has it]
     #[arg(long, value_name = "RELEASE")]
     pub kernel: Option<String>,
@@ -421,7 +422,7 @@ pub struct Fit {
     /// fit does not use, and print a table of the errors; as root
     #[arg(long, value_name = "PROFILE", conflicts_with = "out")]
     pub check: Option<String>,
-    /// Revolutions per minute, if the disk does not report them and its cache hides them
+    /// For a disk: its revolutions per minute, if it does not report them and its cache hides them
     #[arg(long, value_name = "N", value_parser = whole_number::<u32>(600..=60_000))]
     pub rpm: Option<u32>,
 }

@@ -55,7 +55,7 @@ impl Apt {
         let mut command = Command::new(program);
         command.args(SIGNED).args(&self.options).args(arguments);
         let output = command.current_dir(folder).env("LC_ALL", "C").output();
-        output.map_err(|error| format!("{program}: {error}"))
+        output.map_err(|error| format!("{program} cannot be started: {error}"))
     }
 
     /// Returns the kernel packages of the lists.
@@ -66,7 +66,7 @@ impl Apt {
         let output = self.run("apt-cache", &["dumpavail"], Path::new("/"))?;
         match output.status.success() {
             true => Ok(Packages::read(&String::from_utf8_lossy(&output.stdout))),
-            false => Err(format!("apt-cache dumpavail: {}", last_line(&output.stderr))),
+            false => Err(format!("apt-cache dumpavail failed: {}", last_line(&output.stderr))),
         }
     }
 
@@ -83,7 +83,7 @@ impl Apt {
         }
         let stderr = String::from_utf8_lossy(&output.stderr);
         let why = stderr.lines().find(|line| line.starts_with("E: ")).unwrap_or("no message");
-        let why = format!("apt-get update: {why}");
+        let why = format!("apt-get update failed: {why}");
         let reached = |line: &str| line.starts_with("Get:") || line.starts_with("Hit:");
         match String::from_utf8_lossy(&output.stdout).lines().any(reached) {
             true => {
@@ -109,7 +109,7 @@ impl Apt {
         let output = self.run("apt-get", &arguments, folder)?;
         if !output.status.success() {
             let why = last_line(&output.stderr);
-            return Err(format!("apt-get download {}: {why}", specs.join(" ")));
+            return Err(format!("apt-get download {} failed: {why}", specs.join(" ")));
         }
         packages.iter().map(|package| open_verified(package, folder)).collect()
     }
@@ -135,21 +135,25 @@ impl Apt {
         }
         arguments.extend(names);
         let output = self.run("apt-get", &arguments, folder)?;
-        let mut file = File::options().append(true).open(log).map_err(|error| error.to_string())?;
-        let result = file.write_all(&output.stdout).and_then(|()| file.write_all(&output.stderr));
-        result.map_err(|error| format!("{}: {error}", log.display()))?;
+        let opened = File::options().append(true).open(log);
+        let written = opened.and_then(|mut file| {
+            file.write_all(&output.stdout).and_then(|()| file.write_all(&output.stderr))
+        });
+        written.map_err(|error| format!("{} cannot be written: {error}", log.display()))?;
         if output.status.success() {
             return Ok(());
         }
         let message = String::from_utf8_lossy(&output.stderr);
         let why = message.lines().find(|line| line.starts_with("E: ")).unwrap_or("no message");
-        Err(format!("apt-get: {why}"))
+        Err(format!("apt-get install failed: {why}"))
     }
 }
 
 /// Opens the file of a package in a folder, `NAME_VERSION_ARCHITECTURE.deb`, and verifies its hash.
 fn open_verified(package: &Package, folder: &Path) -> Result<File, String> {
-    let failed = |error: std::io::Error| format!("{}: {error}", folder.display());
+    let failed = |error: std::io::Error| {
+        format!("the packages in {} cannot be read: {error}", folder.display())
+    };
     let prefix = format!("{}_", package.name);
     let entries: Result<Vec<_>, _> = fs::read_dir(folder).map_err(failed)?.collect();
     let names = entries.map_err(failed)?.into_iter().map(|entry| entry.file_name());

@@ -186,7 +186,7 @@ fn unpack(
     for file in files {
         let mut unpack = Command::new("dpkg-deb");
         unpack.args(["-x", "/proc/self/fd/0"]).arg(root.path()).env("LC_ALL", "C").stdin(file);
-        let failed = |why: String| LabError::NoKernel(format!("dpkg-deb -x: {why}"));
+        let failed = |why: String| LabError::NoKernel(format!("dpkg-deb -x failed: {why}"));
         let output = unpack.output().map_err(|error| failed(error.to_string()))?;
         if !output.status.success() {
             return Err(failed(apt::last_line(&output.stderr)));
@@ -216,7 +216,7 @@ fn fetch_or_cached(
     match (fetch(), cached) {
         (Ok(lists), _) => Ok((lists, false)),
         (Err(why @ LabError::NoKernel(_)), Some(lists)) => {
-            say(&format!("{why}; using the package lists of {} ago", lists.age()));
+            say(&format!("failed to {why}; using the package lists of {} ago", lists.age()));
             Ok((lists, true))
         }
         (Err(why), _) => Err(why),

@@ -274,7 +274,7 @@ fn at_path(request: &str) -> Result<Kernel, LabError> {
         None => (PathBuf::from(request), None),
     };
     let bytes = bounded::read(&image, &PARTS)
-        .map_err(|error| invalid(format!("{}: {error}", image.display())))?;
+        .map_err(|error| invalid(format!("its image cannot be read: {error}")))?;
     let release = payload::release(&bytes).ok_or_else(|| {
         invalid(format!("{} is neither a bzImage nor a vmlinux", image.display()))
     })?;

@@ -29,7 +29,7 @@ const KERNEL_COMMAND_LINE: &str = "console=ttyS0 panic=-1 lsm= audit=0";
 /// Probes KVM; the error is the reason why KVM cannot be used.
 pub fn probe(qemu: &Path, kernel: &File) -> Result<(), String> {
     let device = std::fs::File::options().read(true).write(true).open("/dev/kvm");
-    device.map_err(|error| format!("/dev/kvm: {error}"))?;
+    device.map_err(|error| format!("/dev/kvm cannot be opened: {error}"))?;
     let mut command = Command::new(qemu);
     command.args(["-accel", "kvm", "-cpu", CPU, "-M", crate::qemu::MACHINE_TYPE, "-m", "256M"]);
     command.args(["-display", "none", "-monitor", "none", "-serial", "none", "-nodefaults"]);
@@ -40,8 +40,8 @@ pub fn probe(qemu: &Path, kernel: &File) -> Result<(), String> {
 
 /// Runs a QEMU that should end by itself; if it does not, it is killed on drop.
 fn run_probe(command: Command, files: &[BorrowedFd<'_>], deadline: Duration) -> Result<(), String> {
-    let mut process =
-        Process::start(command, files).map_err(|error| format!("start QEMU: {error}"))?;
+    let mut process = Process::start(command, files)
+        .map_err(|error| format!("QEMU cannot be started: {error}"))?;
     let started = Instant::now();
     loop {
         match process.poll() {
@@ -57,7 +57,7 @@ fn run_probe(command: Command, files: &[BorrowedFd<'_>], deadline: Duration) -> 
                 ));
             }
             Ok(None) => std::thread::sleep(PERIOD),
-            Err(error) => return Err(format!("wait for QEMU: {error}")),
+            Err(error) => return Err(format!("waiting for QEMU failed: {error}")),
         }
     }
 }

@@ -76,7 +76,7 @@ pub use profile::{Code, Counts, Node, PausedStage};
 pub use program::{program_bytes, section};
 pub use qemu::{KERNEL_PARAMETERS, MACHINE_TYPE};
 pub use run::StageCallback;
-pub use series::Series;
+pub use series::{Series, SeriesRange};
 pub use snapshot::Snapshot;
 pub use tool_set::can_download as can_download_tools;
 pub use tools::find as find_program;

@@ -71,7 +71,22 @@ impl DiskRegion {
     pub fn size(&self) -> u64 {
         match self.attach {
             Attach::Nbd => self.region.0.max(4096).checked_next_power_of_two().unwrap_or(1 << 63),
-            Attach::Pmem => self.region.0.max(1).next_multiple_of(2 << 20),
+            Attach::Pmem => {
+                self.region.0.max(1).checked_next_multiple_of(2 << 20).unwrap_or(1 << 63)
+            }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_size_of_a_region_is_rounded_up_and_never_overflows() {
+        let size = |region, attach| DiskRegion { region: Bytes(region), attach }.size();
+        assert_eq!([0, 5000, 8192].map(|bytes| size(bytes, Attach::Nbd)), [4096, 8192, 8192]);
+        assert_eq!([0, (2 << 20) + 1].map(|bytes| size(bytes, Attach::Pmem)), [2 << 20, 4 << 20]);
+        assert_eq!([Attach::Nbd, Attach::Pmem].map(|it| size(u64::MAX, it)), [1 << 63; 2]);
     }
 }

@@ -99,7 +99,7 @@ pub enum MediaError {
     #[error(transparent)]
     Block(#[from] BlockError),
     /// A system call failed.
-    #[error("{what} '{}': {source}", .path.display())]
+    #[error("failed to {what} '{}': {source}", .path.display())]
     Io {
         /// The attempted action, such as "create" or "remove".
         what: &'static str,

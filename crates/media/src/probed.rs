@@ -60,7 +60,7 @@ pub enum ProbeError {
         least: Bytes,
     },
     /// A system call failed.
-    #[error("{what} '{}': {source}", .path.display())]
+    #[error("failed to {what} '{}': {source}", .path.display())]
     Io {
         /// The attempted action.
         what: &'static str,

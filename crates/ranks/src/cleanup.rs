@@ -5,6 +5,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use fsdyno_media::{MediaError, Note, clean, leftovers};
+use fsdyno_record::shell::quote;
 
 use crate::launcher::Position;
 use crate::meet::{self, Meeting};
@@ -84,9 +85,9 @@ fn remains_message(path: &Path, on: &Path, error: Option<&MediaError>) -> String
         None => "whether the process of rank 0 has ended is known only on its host".into(),
     };
     format!(
-        "; '{}' remains ({why}): remove it there with 'fsdyno doctor --clean {}'",
+        "; '{}' remains ({why}); remove it there with: fsdyno doctor --clean {}",
         path.display(),
-        on.display()
+        quote(&on.to_string_lossy())
     )
 }
 

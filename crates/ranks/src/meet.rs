@@ -95,7 +95,7 @@ pub fn open(
     let mut hosts = vec![host_name()];
     hosts.extend(address::of_host().iter().map(ToString::to_string));
     hosts.truncate(MAX_HOSTS);
-    let secret = Secret::draw().map_err(|error| format!("draw a secret: {error}"))?;
+    let secret = Secret::draw().map_err(|error| format!("failed to draw a secret: {error}"))?;
     let meeting = Meeting { hosts, port, secret, boot: boot() };
     let note = match position.pmi {
         Some(fd) => {
@@ -115,8 +115,10 @@ pub fn open(
 fn listen(port: u16) -> Result<(TcpListener, u16), String> {
     // An IPv6 socket also accepts IPv4 connections; IPv4 only if the kernel has no IPv6.
     let any = TcpListener::bind(("::", port)).or_else(|_| TcpListener::bind(("0.0.0.0", port)));
-    let listener = any.map_err(|error| format!("listen on a TCP port: {error}"))?;
-    let port = listener.local_addr().map_err(|error| format!("listen on a TCP port: {error}"))?;
+    let listener = any.map_err(|error| format!("failed to listen on a TCP port: {error}"))?;
+    let port = listener
+        .local_addr()
+        .map_err(|error| format!("failed to listen on a TCP port: {error}"))?;
     Ok((listener, port.port()))
 }
 
@@ -145,7 +147,9 @@ pub fn find(
         return Ok(Some(Meeting { hosts: vec![host], port, secret, boot: String::new() }));
     }
     if let Some(fd) = position.pmi {
-        let found = use_store(fd, |_| Ok(()))?.get(KEY).map_err(|error| error.to_string())?;
+        let found = use_store(fd, |_| Ok(()))?.get(KEY).map_err(|error| {
+            format!("failed to read the launcher's key-value store (PMI-1): {error}")
+        })?;
         let text = found.ok_or("rank 0 has not given its address to the launcher")?;
         return (text != REFUSED).then(|| Meeting::parse(&text)).transpose();
     }
@@ -179,7 +183,8 @@ fn read_environment() -> Result<Option<(String, u16, Secret)>, String> {
              ranks"
         )
     })?;
-    let secret = Secret::parse(&secret).map_err(|error| format!("{SECRET}: {error}"))?;
+    let secret =
+        Secret::parse(&secret).map_err(|error| format!("{SECRET} is not valid: {error}"))?;
     Ok(Some((host.trim_matches(['[', ']']).to_string(), port, secret)))
 }
 
@@ -188,7 +193,9 @@ fn use_store(
     fd: i32,
     put: impl FnOnce(&mut Pmi) -> std::io::Result<()>,
 ) -> Result<Conversation, String> {
-    let failed = |error: std::io::Error| format!("the launcher's key-value store (PMI-1): {error}");
+    let failed = |error: std::io::Error| {
+        format!("failed to use the launcher's key-value store (PMI-1): {error}")
+    };
     let mut pmi = Pmi::open(fd).map_err(failed)?;
     put(&mut pmi).map_err(failed)?;
     pmi.barrier().map_err(failed)?;

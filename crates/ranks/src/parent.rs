@@ -39,7 +39,9 @@ const DEATH: Duration = Duration::from_secs(2);
 /// # Errors
 /// The program cannot be started.
 pub fn start(program: &Path, join: &Join) -> Result<Process, String> {
-    let failed = |error: std::io::Error| format!("start the worker of rank {}: {error}", join.rank);
+    let failed = |error: std::io::Error| {
+        format!("failed to start the worker of rank {}: {error}", join.rank)
+    };
     let memory = || -> std::io::Result<File> {
         let fd = rustix::fs::memfd_create("fsdyno-join", rustix::fs::MemfdFlags::CLOEXEC)?;
         Ok(File::from(fd))
@@ -97,7 +99,8 @@ fn wait(
     let mut signalled: Option<Instant> = None;
     let mut halt = Halt { looked: Instant::now(), looks: 0, unheard: 0 };
     let exit = loop {
-        let exit = worker.poll().map_err(|error| format!("wait for the worker: {error}"))?;
+        let exit =
+            worker.poll().map_err(|error| format!("failed to wait for the worker: {error}"))?;
         if let Some(exit) = exit {
             break exit.status;
         }

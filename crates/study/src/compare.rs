@@ -54,11 +54,12 @@ pub fn compare(request: &CompareRequest) -> Result<Compared, Failure> {
 fn missing_result(request: &CompareRequest) -> Result<Failure, Failure> {
     let axes = compare::axes_with_steps(&trials(&find(&request.base)?)?);
     let options: Vec<String> = axes.into_iter().map(|axis| format!("--by {}", axis.key)).collect();
-    let base = request.base.display();
+    let base = quote(&request.base.to_string_lossy());
     Ok(Failure::invalid_use(match options.is_empty() {
-        true => format!("there is only one result; give a second one: fsdyno compare '{base}' NEW"),
+        true => format!("there is only one result; give a second one: fsdyno compare {base} NEW"),
         false => format!(
-            "one result: give a second one, or compare the trials within '{base}' with {}",
+            "there is only one result; give a second one, or compare the trials within it: fsdyno compare \
+             {base} with {}",
             options.join(" or ")
         ),
     }))

@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use fsdyno_campaign::Failure;
+use fsdyno_record::shell::quote;
 
 use crate::file::{FileError, StudyFile, TextError, catalog, read_text};
 use crate::stored;
@@ -15,10 +16,11 @@ pub fn find_study(name: &str) -> Result<(String, StudyFile), Failure> {
     let folder = Path::new(name);
     if catalog::text(name).is_err() && folder.join(stored::FILE).is_file() {
         return Err(Failure::invalid_use(format!(
-            "'{0}' is the folder of a study; to report it: fsdyno report {0}; to repeat some trials: --check N; to \
-             repeat all of it: fsdyno study {0}/{1}",
+            "'{}' is the folder of a study; to report it: fsdyno report {}; to repeat some trials: --check N; to \
+             repeat all of it: fsdyno study {}",
             folder.display(),
-            stored::FILE
+            quote(name),
+            quote(&folder.join(stored::FILE).to_string_lossy())
         )));
     }
     let is_path = name.contains('/') || name.ends_with(".toml");

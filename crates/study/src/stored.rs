@@ -7,6 +7,7 @@ use crate::judge::RunResult;
 use fsdyno_record::Trial;
 use fsdyno_record::bounded::{self, WRITTEN};
 use fsdyno_record::lines::FILE as TRIALS;
+use fsdyno_record::shell::quote;
 use fsdyno_report::compressed;
 
 use fsdyno_campaign::Failure;
@@ -95,17 +96,18 @@ pub fn folder_of(results: &[PathBuf]) -> Result<Option<&Path>, Failure> {
     match (found, results.len()) {
         (Some(folder), 1) => Ok(Some(folder)),
         (Some(folder), _) => Err(Failure::invalid_use(format!(
-            "'{0}' is the folder of a study; report it alone: fsdyno report '{0}'",
-            folder.display()
+            "'{}' is the folder of a study; report it alone: fsdyno report {}",
+            folder.display(),
+            quote(&folder.to_string_lossy())
         ))),
         (None, _) => {
             match results.iter().find_map(|path| Some((path, run_without_study_file(path)?))) {
                 Some((folder, run)) => Err(Failure::invalid_use(format!(
                     "'{}' looks like the folder of a study, and its {} is missing; restore it, or report one run: fsdyno \
-                 report '{}'",
+                     report {}",
                     folder.display(),
                     FILE,
-                    run.display()
+                    quote(&run.to_string_lossy())
                 ))),
                 None => Ok(None),
             }

@@ -32,11 +32,6 @@ impl Worth {
     pub fn is_negligible(self, least: f64) -> bool {
         self.log.abs() + DEVIATIONS * self.deviation < least.ln_1p()
     }
-
-    /// Returns true if the effect is larger than `least`, with allowance for noise.
-    pub fn is_significant(self, least: f64) -> bool {
-        self.log.abs() - DEVIATIONS * self.deviation > least.ln_1p()
-    }
 }
 
 /// The effect of a value of an option.

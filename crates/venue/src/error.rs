@@ -22,7 +22,7 @@ pub enum VenueError {
     #[error("the trial was stopped")]
     Stopped,
     /// A system call around the trial failed.
-    #[error("{action}: {source}")]
+    #[error("failed to {action}: {source}")]
     Io {
         /// The attempted action.
         action: &'static str,

@@ -298,7 +298,7 @@ impl LabVenue {
             // A block is stored at most twice: as visible through the drive, and as persisted.
             let disk = disk_of(journal)?;
             let size = medium.journal_size().unwrap_or(disk.capacity);
-            disks.push(region(&disk, Some(size), Bytes(2 * size.0)));
+            disks.push(region(&disk, Some(size), Bytes(size.0.saturating_mul(2))));
         }
         Ok(Machine {
             ram: lab.ram,

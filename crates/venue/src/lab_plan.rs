@@ -10,8 +10,9 @@ use crate::input::Inputs;
 
 /// Parses a disk of a plan.
 pub(crate) fn disk_of(disk: &DiskPlan) -> Result<DiskSpec, VenueError> {
-    DiskSpec::from_json(&disk.spec)
-        .map_err(|error| VenueError::Failed(format!("disk '{}': {error}", disk.name)))
+    DiskSpec::from_json(&disk.spec).map_err(|error| {
+        VenueError::Failed(format!("the disk '{}' is not valid: {error}", disk.name))
+    })
 }
 
 pub(crate) fn not_a_lab() -> VenueError {

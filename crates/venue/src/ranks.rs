@@ -11,6 +11,7 @@ use fsdyno_ranks::{Group, GroupError, Trial, TrialInput};
 use fsdyno_record::mailbox::Progress;
 use fsdyno_record::mount_table::{CLIENT_CACHE, MountLine};
 use fsdyno_record::plan::MediumPlan;
+use fsdyno_record::shell::quote;
 use fsdyno_record::trial::{AgentReport, Host};
 use fsdyno_record::units::counted;
 use fsdyno_record::{Job, Nanos, Plan, mount_table};
@@ -56,10 +57,10 @@ impl RanksVenue {
                 Err(error) => error.to_string(),
             },
         };
-        let target = target.unwrap_or(&path).display();
         Err(format!(
-            "'{}' remains ({reason}): remove it with 'fsdyno doctor --clean {target}' when all ranks have ended",
-            path.display()
+            "'{}' remains ({reason}); when all ranks have ended, remove it with: fsdyno doctor --clean {}",
+            path.display(),
+            quote(&target.unwrap_or(&path).to_string_lossy())
         ))
     }
 

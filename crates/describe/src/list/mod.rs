@@ -171,8 +171,7 @@ pub fn disks() -> Result<Listing, Failure> {
 pub fn processors() -> Result<Listing, Failure> {
     let mut rows = Vec::new();
     for name in fsdyno_processor::names() {
-        let profile = fsdyno_processor::profile(name)
-            .map_err(|error| Failure::invalid_use(format!("failed to {error}")))?;
+        let profile = fsdyno_processor::profile(name)?;
         let estimate = if profile.estimate { ", estimate" } else { "" };
         let error = profile.error_percent.map(|error| format!("{} %{estimate}", error.median));
         rows.push(vec![name.to_string(), error.unwrap_or_else(|| "-".into()), profile.about]);

@@ -177,8 +177,9 @@ fn options(options: &str) -> String {
 pub fn processor(name: &str) -> Shown {
     let text = fsdyno_processor::text(name)?;
     let profile = fsdyno_processor::profile(name)?;
-    let value = serde_json::to_value(&profile)
-        .map_err(|error| Failure::invalid_use(format!("processor '{name}': {error}")))?;
+    let value = serde_json::to_value(&profile).map_err(|error| {
+        Failure::invalid_use(format!("failed to write processor '{name}': {error}"))
+    })?;
     Ok((text, value))
 }
 
@@ -194,7 +195,7 @@ pub fn disk(name: &str, prose: Prose) -> Shown {
         other => Failure::invalid_use(format!("failed to {other}")),
     })?;
     let mut value = serde_json::to_value(&spec)
-        .map_err(|error| Failure::invalid_use(format!("disk '{name}': {error}")))?;
+        .map_err(|error| Failure::invalid_use(format!("failed to write disk '{name}': {error}")))?;
     let mut text = format!("{name}: {}\n\n", spec.about);
     text.push_str(&settings(&spec, &value, prose));
     text.push_str("\nsources ([MEM]: from memory, unconfirmed):\n");
@@ -209,7 +210,7 @@ pub fn disk(name: &str, prose: Prose) -> Shown {
     let profile = profile::profile(&spec, PROFILE_SEED);
     text.push_str(&rates(&profile, prose));
     value["computed"] = serde_json::to_value(&profile)
-        .map_err(|error| Failure::invalid_use(format!("disk '{name}': {error}")))?;
+        .map_err(|error| Failure::invalid_use(format!("failed to write disk '{name}': {error}")))?;
     Ok((text, value))
 }
 

@@ -13,8 +13,9 @@ use super::Shown;
 /// An unknown name.
 pub fn period(name: &str, prose: Prose) -> Shown {
     let period = period::get(name)?;
-    let value = serde_json::to_value(period)
-        .map_err(|error| Failure::invalid_use(format!("period '{name}': {error}")))?;
+    let value = serde_json::to_value(period).map_err(|error| {
+        Failure::invalid_use(format!("failed to write period '{name}': {error}"))
+    })?;
     Ok((text(period, prose), value))
 }
 

@@ -16,7 +16,7 @@ use super::Shown;
 pub fn space(name: &str, prose: Prose) -> Shown {
     let file = match name.contains('/') || name.ends_with(".toml") {
         true => bounded::read_to_string(Path::new(name), &WRITTEN)
-            .map_err(|error| Failure::invalid_use(format!("'{name}': {error}")))?,
+            .map_err(|error| Failure::invalid_use(format!("failed to read '{name}': {error}")))?,
         false => space::text(name)?.to_string(),
     };
     let space = Space::parse(&file, name)?;

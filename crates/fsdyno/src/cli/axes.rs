@@ -3,6 +3,7 @@
 use clap::builder::{PossibleValue, PossibleValuesParser};
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches};
 use fsdyno_axes::{AXES, Axis, Crash, Request};
+use fsdyno_lab::SeriesRange;
 
 /// The options of all axes, as `fsdyno run` takes them.
 #[derive(Clone, Debug, Default)]
@@ -29,7 +30,7 @@ fn axis_arg(axis: &'static Axis, many: bool) -> Arg {
     let names = (axis.names)();
     match names.is_empty() {
         true => arg.value_parser(move |value: &str| {
-            if !many && axis.parts(value)?.len() > 1 {
+            if !many && (axis.parts(value)?.len() > 1 || is_series_of_kernels(axis, value)) {
                 return Err("this command takes only one value".to_string());
             }
             axis.check(value).map(|()| value.to_string())
@@ -41,14 +42,24 @@ fn axis_arg(axis: &'static Axis, many: bool) -> Arg {
     }
 }
 
-/// Removes clauses about targets other than the lab from a help text.
-fn without_other_targets(help: &str) -> String {
-    const CLAUSES: [&str; 3] = [
+/// Returns true if a value names several kernels: `all`, `5.10..7.3`.
+fn is_series_of_kernels(axis: &Axis, value: &str) -> bool {
+    axis.key == "kernel" && !matches!(SeriesRange::parse(value), Ok(None))
+}
+
+/// Returns the help text of an axis for `fsdyno crash`, which has no other targets than the lab, no clients and, except
+/// for `--fs`, only one value.
+fn help_of_crash(axis: &Axis) -> String {
+    const CLAUSES: [&str; 5] = [
         "; with --on model: all three models; with a directory: the file system that it is on",
         "; with --on model: ide-2001",
         "; other targets run on the host's kernel",
+        " 'nfs:SPEC' or 'smb:SPEC' is SPEC on a server with clients;",
+        "; 'all' or a range (5.10..7.3) is the newest kernel of each series that is in the cache or in Debian's \
+         archive; may be repeated, or several separated by commas (6.1,6.12)",
     ];
-    CLAUSES.iter().fold(help.to_string(), |help, clause| help.replace(clause, ""))
+    let help = CLAUSES.iter().fold(axis.help_text(), |help, clause| help.replace(clause, ""));
+    if axis.crash == Crash::Many { help } else { help.replace("; may be repeated", "") }
 }
 
 /// Puts the values of these axes on the command line into a request.
@@ -94,7 +105,7 @@ impl Args for CrashAxes {
             let arg = axis_arg(axis, axis.crash == Crash::Many);
             command.arg(match axis.key {
                 "size" => arg.help(format!("Size of the file system [default: {CRASH_SIZE}]")),
-                _ => arg.help(without_other_targets(&axis.help_text())),
+                _ => arg.help(help_of_crash(axis)),
             })
         })
     }
@@ -118,5 +129,36 @@ impl FromArgMatches for CrashAxes {
                 .map_err(|error| clap::Error::raw(clap::error::ErrorKind::InvalidValue, error))?;
         }
         put_values(&mut self.0, CrashAxes::all(), matches)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser as _;
+
+    use super::*;
+    use crate::cli::Cli;
+
+    #[test]
+    fn the_help_of_crash_promises_only_one_value_of_an_axis_that_takes_one() {
+        for axis in CrashAxes::all().filter(|axis| axis.crash == Crash::One) {
+            let help = help_of_crash(axis);
+            let several = ["may be repeated", "separated by commas", "'all'", "--on"];
+            assert!(several.iter().all(|words| !help.contains(words)), "{}: {help}", axis.key);
+        }
+        let fs = Axis::of("fs").map(help_of_crash).unwrap();
+        assert!(fs.contains("May be repeated") && !fs.contains("nfs:"), "{fs}");
+    }
+
+    #[test]
+    fn crash_refuses_several_kernels_before_any_work() {
+        for several in ["all", "5.10..7.3", "6.1,6.12"] {
+            let args = ["fsdyno", "crash", "dirops", "--kernel", several];
+            let error = Cli::try_parse_from(args).unwrap_err().to_string();
+            assert!(error.contains("this command takes only one value"), "{error}");
+        }
+        for one in ["6.1", "./a..b/vmlinux"] {
+            assert!(Cli::try_parse_from(["fsdyno", "crash", "dirops", "--kernel", one]).is_ok());
+        }
     }
 }

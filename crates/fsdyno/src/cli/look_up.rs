@@ -10,12 +10,21 @@ use super::values::{Listable, NamedFormat, Showable, format};
 
 /// The formats of `show`.
 const SHOW_FORMATS: &[NamedFormat] = &[
-    ("mail", "For series, ranks and traces only: 72 columns for a mailing list", Format::Mail),
-    ("markdown", "For series, ranks and traces only: for an issue tracker", Format::Markdown),
-    ("html", "For series, ranks and traces only: for a page", Format::Html),
+    (
+        "mail",
+        "For series, clients, ranks and traces only: 72 columns for a mailing list",
+        Format::Mail,
+    ),
+    (
+        "markdown",
+        "For series, clients, ranks and traces only: for an issue tracker",
+        Format::Markdown,
+    ),
+    ("html", "For series, clients, ranks and traces only: for a page", Format::Html),
     (
         "csv",
-        "For series (one line per trial, phase and interval), ranks (one per trial, phase and rank) and traces (one per call) only",
+        "For series (one line per trial, phase and interval), clients (one per trial and phase), ranks (one per trial, \
+         phase and rank) and traces (one per call) only",
         Format::Csv,
     ),
 ];
@@ -94,8 +103,8 @@ pub struct Show {
     /// The kind of item to show
     #[arg(value_enum)]
     pub kind: Showable,
-    /// The item's name; for a machine, a disk, a space or a study also the path of its file; for a log or a trace its
-    /// file; for series, clients and ranks a result folder or its name, or several
+    /// The item's name; for a machine, a disk, a processor, a network, a space or a study also the path of its file;
+    /// for a log or a trace its file; for series, clients and ranks a result folder or its name, or several
     #[arg(required = true, value_name = "NAME")]
     pub names: Vec<String>,
     /// For a workload: its definition, the accepted values, counts of calls, and the source of each

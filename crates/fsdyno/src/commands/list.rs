@@ -10,10 +10,13 @@ use crate::output;
 /// Lists the items of a kind.
 pub fn run(list: &List) -> Result<Exit, Failure> {
     if list.available && list.what != Listable::Kernels {
-        return Err(Failure::invalid_use("--available is for 'fsdyno list kernels'"));
+        return Err(Failure::invalid_use("--available is for 'fsdyno list kernels'; remove it"));
     }
-    if list.folder.is_some() && list.what != Listable::Results {
-        return Err(Failure::invalid_use("a folder is for 'fsdyno list results'"));
+    if let Some(folder) = list.folder.as_ref().filter(|_| list.what != Listable::Results) {
+        return Err(Failure::invalid_use(format!(
+            "a folder is for 'fsdyno list results'; remove '{}'",
+            folder.display()
+        )));
     }
     let listing = match list.what {
         Listable::Workloads => items::workloads(),

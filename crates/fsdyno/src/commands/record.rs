@@ -19,7 +19,8 @@ Examples:
   fsdyno record --pid 4711 --seconds 60 --tree /srv/mail -o mail.trace   # root
   fsdyno show trace build.trace
 
-Works without privileges, with all threads and children of the command; --how bpf and --pid need root.
+No privileges are needed, except for --how bpf and --pid, which need root. All threads and children of the
+command are recorded.
 The exit code is that of the command (128 + N after signal N). fsdyno's own codes occur only before the
 command starts, or if it succeeded but a recording by BPF lost some of its calls. The trace has names,
 sizes and times, but no contents, arguments or environment. docs/record.md has the limits.")]

@@ -7,7 +7,9 @@ use std::sync::atomic::AtomicBool;
 use fsdyno_campaign::about::About;
 use fsdyno_campaign::experiment::open;
 use fsdyno_campaign::ranks::RankProcess;
-use fsdyno_campaign::{Experiment, RunSpec, Store, dry_run, results, stop, target, user_request};
+use fsdyno_campaign::{
+    Experiment, RunSpec, Store, dry_run, recording, results, stop, target, user_request,
+};
 use fsdyno_report::counted;
 
 use crate::cli::Run;
@@ -72,7 +74,17 @@ fn resolve(
     let about = About::requested(folder, run.name.as_deref(), run.note.as_deref())?;
     let ranks = process.map(RankProcess::request);
     let spec = RunSpec { ranks, ..run.spec() };
+    // A recording of the command writes into the folder before its store is opened.
+    if recording::needs_recording(&spec) && !has_recording(folder) {
+        Store::read_trials(folder)?;
+    }
     Ok((about, user_request::resolve(spec, folder, run.dry_run)?))
+}
+
+/// Returns true if a run of the same folder has begun to record a command; it may have been stopped before its first
+/// trial.
+fn has_recording(folder: &Path) -> bool {
+    ["command.trace", "command.trace.part"].iter().any(|name| folder.join(name).exists())
 }
 
 /// Prints what would run.

@@ -42,11 +42,11 @@ pub fn run(show: &Show) -> Result<Exit, Failure> {
 /// Refuses options and formats that apply to other items.
 fn check(show: &Show) -> Result<(), Failure> {
     if show.sources && show.kind != Showable::Workload {
-        return Err(Failure::invalid_use("--sources is for 'fsdyno show workload'"));
+        return Err(Failure::invalid_use("--sources is for 'fsdyno show workload'; remove it"));
     }
     if show.names.len() > 1 && !show.kind.reads_results() {
         return Err(Failure::invalid_use(format!(
-            "'{}': only `show series`, `show clients` and `show ranks` accept several names",
+            "'{}' is one name too many: only 'show series', 'show clients' and 'show ranks' accept several",
             show.names[1]
         )));
     }
@@ -57,7 +57,8 @@ fn check(show: &Show) -> Result<(), Failure> {
         && show.kind != Showable::Trace
     {
         return Err(Failure::invalid_use(format!(
-            "--format {name} is for `fsdyno show series`, `show ranks`, `show clients` and `show trace`; use text or json"
+            "--format {name} is for 'fsdyno show series', 'show ranks', 'show clients' and 'show trace'; use text or \
+             json"
         )));
     }
     Ok(())

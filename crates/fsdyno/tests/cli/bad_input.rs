@@ -146,6 +146,9 @@ pub(crate) const CASES: &[(&str, i32, &str)] = &[
     ("fit .", 2, "is not a block device"),
     ("fit nowhere", 2, "does not exist; lsblk"),
     ("fit a-file", 2, "'a-file'"),
+    ("fit cpu --seconds 30", 2, "--seconds is for the fit of a disk"),
+    ("fit cpu --rpm 7200", 2, "--rpm is for the fit of a disk"),
+    ("fit a-file --kernel 6.1", 2, "--kernel is for 'fsdyno fit cpu'"),
     ("fit /dev/null --out disk", 2, "does not end in .toml"),
     ("fit /dev/null --out nowhere/disk.toml", 2, "no folder 'nowhere'"),
 ];

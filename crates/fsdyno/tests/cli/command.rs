@@ -164,6 +164,23 @@ fn invalid_requests_are_refused_before_any_work() {
 }
 
 #[test]
+fn a_folder_with_other_files_is_refused_before_a_command_is_recorded() {
+    let folder = folder();
+    let (out, canary) = (folder.path().join("out"), folder.path().join("canary"));
+    std::fs::create_dir(&out).unwrap();
+    std::fs::write(out.join("thesis"), "mine").unwrap();
+    let line = format!("touch {}", canary.display());
+    for args in ["", "--dry-run", "--on lab", "--on on"] {
+        let output = command(folder.path(), &line, args);
+        assert_eq!(code(&output), 2, "{args}: {}", stderr(&output));
+        let message = stderr(&output);
+        assert!(message.contains("'out' is not empty and holds no trials.ndjson"), "{message}");
+    }
+    assert!(!canary.exists());
+    assert_eq!(std::fs::read_dir(&out).unwrap().count(), 1);
+}
+
+#[test]
 fn show_workload_names_what_a_workload_needs_first() {
     let folder = folder();
     for (name, needs) in [("command", "needs a command to time"), ("replay", "needs a recording")] {

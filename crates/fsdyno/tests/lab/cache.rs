@@ -152,7 +152,7 @@ fn package_lists_are_fetched_once_and_not_used_if_they_were_altered() {
         assert_eq!(updates.lines().count(), times, "{message}");
         message
     };
-    assert!(looked_up(1).contains("apt-get update: E: gone"));
+    assert!(looked_up(1).contains("apt-get update failed: E: gone"));
     looked_up(1);
     let list_path = apt.cached("apt/kernels");
     let list = fs::read_to_string(&list_path).unwrap();
@@ -165,7 +165,11 @@ fn package_lists_are_fetched_once_and_not_used_if_they_were_altered() {
     fs::write(&list_path, &altered).unwrap();
     let output = apt.run("--dry-run");
     assert_eq!(code(&output), 3, "{}", stderr(&output));
-    assert!(stderr(&output).contains("apt-get update: E: no network"), "{}", stderr(&output));
+    assert!(
+        stderr(&output).contains("apt-get update failed: E: no network"),
+        "{}",
+        stderr(&output)
+    );
     fs::write(&list_path, &list).unwrap();
     looked_up(2);
 }

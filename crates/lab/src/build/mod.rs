@@ -71,7 +71,7 @@ fn problem_of(args: &[&str]) -> Option<String> {
     match command.output() {
         Ok(output) if output.status.success() => None,
         Ok(output) => Some(apt::last_line(&output.stderr)),
-        Err(error) => Some(format!("{}: {error}", args[0])),
+        Err(error) => Some(format!("{} cannot be started: {error}", args[0])),
     }
 }
 

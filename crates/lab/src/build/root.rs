@@ -69,7 +69,8 @@ impl Root {
             if let (Some(package), Some(version)) = (parts.next(), parts.next()) {
                 packages.push((package.to_string(), version.replace("%3a", ":")));
                 let unpacked = unpack_into(&folder, &entry.path());
-                unpacked.map_err(|why| build.failed(format!("unpack {name}: {why}")))?;
+                unpacked
+                    .map_err(|why| build.failed(format!("{name} cannot be unpacked: {why}")))?;
             }
         }
         fs::remove_dir_all(&archives).map_err(LabError::io("remove", &archives))?;
@@ -131,7 +132,7 @@ impl Root {
     ) -> Result<(), LabError> {
         let link = self.path("/usr/bin").join(name);
         symlink(program, &link)
-            .map_err(|error| build.failed(format!("{}: {error}", link.display())))
+            .map_err(|error| build.failed(format!("{} cannot be created: {error}", link.display())))
     }
 
     /// Runs a command in the folder `working_folder` of the root.
@@ -175,10 +176,13 @@ fn unpack_into(root: &Path, package: &Path) -> Result<(), String> {
     let mut command = Command::new("dpkg-deb");
     command.arg("--fsys-tarfile").arg(package).env("LC_ALL", "C");
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    let mut child = command.spawn().map_err(|error| format!("dpkg-deb: {error}"))?;
+    let mut child =
+        command.spawn().map_err(|error| format!("dpkg-deb cannot be started: {error}"))?;
     let contents = child.stdout.take().map(|contents| unpack_tar(contents, root));
     // The end of the pipe is closed by now, so dpkg-deb ends even if not all of its output was read.
-    let output = child.wait_with_output().map_err(|error| format!("dpkg-deb: {error}"))?;
+    let output = child
+        .wait_with_output()
+        .map_err(|error| format!("the output of dpkg-deb cannot be read: {error}"))?;
     match contents {
         Some(Err(why)) => Err(why),
         _ if !output.status.success() => Err(crate::apt::last_line(&output.stderr)),
@@ -198,7 +202,9 @@ fn unpack_tar(contents: impl Read, root: &Path) -> Result<(), String> {
         match entry.unpack_in(root) {
             Ok(true) => {}
             Ok(false) => return Err(format!("'{}' leads out of its folder", name.display())),
-            Err(error) => return Err(format!("'{}': {error}", name.display())),
+            Err(error) => {
+                return Err(format!("its member '{}' cannot be written: {error}", name.display()));
+            }
         }
     }
     Ok(())

@@ -157,6 +157,40 @@ fn exclude_shared_memory(control: &mut Qmp) -> io::Result<()> {
     control.command("migrate-set-capabilities", &arguments).map(drop)
 }
 
+/// Waits until QEMU has loaded a snapshot. The error has the kind `TimedOut` if `is_late` returns true before that.
+fn wait_until_loaded(control: &mut Qmp, is_late: &dyn Fn() -> bool) -> io::Result<()> {
+    while control.status()? == "inmigrate" {
+        check_time(is_late)?;
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    Ok(())
+}
+
+/// Waits until QEMU has saved the machine. The error has the kind `TimedOut` if `is_late` returns true before that.
+fn wait_until_saved(control: &mut Qmp, is_late: &dyn Fn() -> bool) -> io::Result<()> {
+    loop {
+        let answer = control.command("query-migrate", &json!({}))?;
+        match answer["status"].as_str() {
+            Some("completed") => return Ok(()),
+            Some("failed" | "cancelled") => {
+                let reason = answer["error-desc"].as_str().unwrap_or("no reason given");
+                return Err(io::Error::other(format!("QEMU failed to save it: {reason}")));
+            }
+            _ => check_time(is_late)?,
+        }
+        std::thread::sleep(POLL);
+    }
+}
+
+fn check_time(is_late: &dyn Fn() -> bool) -> io::Result<()> {
+    match is_late() {
+        true => {
+            Err(io::Error::new(io::ErrorKind::TimedOut, "the time limit of the run has passed"))
+        }
+        false => Ok(()),
+    }
+}
+
 impl<'a> Run<'a> {
     /// Connects to QEMU's control protocol. Must not be called while a guest boots: each command wakes QEMU's main
     /// loop, which then serves timers of the guest that its processor would have served at a different instruction.
@@ -178,10 +212,9 @@ impl<'a> Run<'a> {
     /// Resumes the guest once everything is loaded. The socket stays open until the end, because closing it would also
     /// wake QEMU's main loop.
     fn go_on(&mut self) -> io::Result<()> {
+        let is_late = self.lateness();
         let control = self.control()?;
-        while control.status()? == "inmigrate" {
-            std::thread::sleep(Duration::from_millis(1));
-        }
+        wait_until_loaded(control, &is_late)?;
         control.command("cont", &json!({})).map(drop)
     }
 
@@ -224,6 +257,7 @@ impl<'a> Run<'a> {
 
     /// Makes QEMU write everything except the shared memory into `file`.
     fn write_state(&mut self, file: &File) -> io::Result<()> {
+        let is_late = self.lateness();
         let control = self.control()?;
         exclude_shared_memory(control)?;
         // In bytes per second: practically unlimited.
@@ -231,21 +265,21 @@ impl<'a> Run<'a> {
         control.command("migrate-set-parameters", &speed)?;
         control.pass_file(file, "snapshot")?;
         control.command("migrate", &json!({ "uri": "fd:snapshot" }))?;
-        loop {
-            let answer = control.command("query-migrate", &json!({}))?;
-            match answer["status"].as_str() {
-                Some("completed") => return Ok(()),
-                Some("failed" | "cancelled") => {
-                    let reason = answer["error-desc"].as_str().unwrap_or("no reason given");
-                    return Err(io::Error::other(format!("QEMU could not save it: {reason}")));
-                }
-                _ => std::thread::sleep(POLL),
-            }
-        }
+        wait_until_saved(control, &is_late)
     }
 
-    /// Returns the reason why QEMU did not execute a command: it ended, or it reported an error.
+    /// Returns a function that tells whether the time limit of the run has passed.
+    fn lateness(&self) -> impl Fn() -> bool + use<> {
+        let (started, deadline) = (self.started, self.machine.deadline);
+        move || started.elapsed() >= deadline
+    }
+
+    /// Returns the reason why QEMU did not execute a command: it ended, it exceeded the time limit, or it reported an
+    /// error.
     fn command_error(mut self, action: &'static str, error: io::Error) -> RunError {
+        if error.kind() == io::ErrorKind::TimedOut && self.lateness()() {
+            return self.give_up(|after, console| RunError::Deadline { after, console });
+        }
         let seen = Instant::now();
         while error.kind() != io::ErrorKind::Other && seen.elapsed() < GRACE {
             match self.process.poll() {

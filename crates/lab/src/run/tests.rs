@@ -134,3 +134,28 @@ fn a_program_that_was_replaced_since_it_was_hashed_is_not_run() {
     assert!(error.to_string().contains("it was replaced after"), "{error}");
     assert!(error.hint().is_some());
 }
+
+/// Connects to a fake QEMU that gives these responses to commands.
+fn fake_qemu(responses: &[&str]) -> Qmp {
+    use std::io::Write as _;
+    let (ours, mut theirs) = UnixStream::pair().unwrap();
+    let lines = ["{\"QMP\":{}}", "{\"return\":{}}"].iter().chain(responses);
+    lines.for_each(|line| writeln!(theirs, "{line}").unwrap());
+    // It reads to the end, so that the client does not write to a closed socket.
+    std::thread::spawn(move || io::copy(&mut theirs, &mut io::sink()));
+    Qmp::start(ours).unwrap()
+}
+
+#[test]
+fn a_snapshot_that_is_not_loaded_or_saved_within_the_time_limit_is_an_error() {
+    let loading = "{\"return\":{\"status\":\"inmigrate\"}}";
+    let error = wait_until_loaded(&mut fake_qemu(&[loading; 2]), &|| true).unwrap_err();
+    assert_eq!(error.kind(), io::ErrorKind::TimedOut, "{error}");
+    let loaded = "{\"return\":{\"status\":\"paused\"}}";
+    assert!(wait_until_loaded(&mut fake_qemu(&[loading, loaded]), &|| false).is_ok());
+    let saving = "{\"return\":{\"status\":\"active\"}}";
+    let error = wait_until_saved(&mut fake_qemu(&[saving; 2]), &|| true).unwrap_err();
+    assert_eq!(error.kind(), io::ErrorKind::TimedOut, "{error}");
+    let saved = "{\"return\":{\"status\":\"completed\"}}";
+    assert!(wait_until_saved(&mut fake_qemu(&[saving, saved]), &|| false).is_ok());
+}

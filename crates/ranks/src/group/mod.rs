@@ -192,7 +192,9 @@ impl Group {
         let (sender, events) = mpsc::channel();
         let acceptor =
             Acceptor::open(listener, secret.clone(), (ranks, version.to_string()), sender)
-                .map_err(|error| GroupError::Lost(format!("listen for the ranks: {error}")))?;
+                .map_err(|error| {
+                    GroupError::Lost(format!("failed to listen for the ranks: {error}"))
+                })?;
         let mut arrivals =
             Arrivals { connected: (0..ranks).map(|_| None).collect(), notes: Vec::new() };
         let begin = Instant::now();

@@ -82,7 +82,7 @@ fn receive(offer: &Offer, link: &Link) -> Result<HeldInput, WorkerError> {
         length += bytes.len() as u64;
         if bytes.is_empty() || length > offer.bytes {
             return Err(WorkerError::plain(format!(
-                "the input file has {length} B, not {} B",
+                "rank 0 sent {length} B of the input file, which has {} B",
                 offer.bytes
             )));
         }
@@ -95,7 +95,8 @@ fn receive(offer: &Offer, link: &Link) -> Result<HeldInput, WorkerError> {
 
 /// Checks that a file of this size leaves a tenth of the free space.
 fn check_space(bytes: u64, file: &File, folder: &Path) -> Result<(), String> {
-    let space = rustix::fs::fstatvfs(file).map_err(|error| format!("statfs: {error}"))?;
+    let space = rustix::fs::fstatvfs(file)
+        .map_err(|error| format!("failed to inspect '{}': {error}", folder.display()))?;
     let free = space.f_bavail.saturating_mul(space.f_frsize);
     match bytes <= free / 10 * 9 {
         true => Ok(()),
@@ -113,7 +114,7 @@ fn verify_file(file: File, offer: &Offer, link: &Link) -> Result<HeldInput, Work
     let length =
         usize::try_from(offer.bytes).map_err(|error| WorkerError::plain(error.to_string()))?;
     let mapped = Mapped::new(&file, length)
-        .map_err(|error| WorkerError::plain(format!("map the input file: {error}")))?;
+        .map_err(|error| WorkerError::plain(format!("failed to map the input file: {error}")))?;
     let input = Input::new(mapped);
     let mut hash = Hash::default();
     for part in input.bytes().chunks(PART) {

@@ -36,8 +36,9 @@ impl Trial {
             return Ok(());
         }
         let root = self.directory(self.plan.own.then_some(self.plan.share_of(self.rank, 0)))?;
-        read_once(root.as_fd(), &mut |_| link.add_read(1))
-            .map_err(|error| WorkerError::plain(format!("read the initial tree: {error}")))
+        read_once(root.as_fd(), &mut |_| link.add_read(1)).map_err(|error| {
+            WorkerError::plain(format!("failed to read the initial tree: {error}"))
+        })
     }
 
     /// Closes what a recorded program left open at the end of its last phase, and judges the results of a phase.

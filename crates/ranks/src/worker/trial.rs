@@ -48,7 +48,8 @@ fn own_name(rank: u32) -> String {
 
 fn failed(what: &str) -> impl FnOnce(Errno) -> WorkerError + '_ {
     move |error| {
-        WorkerError::plain(format!("{what}: {}", fsdyno_engine::Errno(error.raw_os_error())))
+        let error = fsdyno_engine::Errno(error.raw_os_error());
+        WorkerError::plain(format!("failed to {what}: {error}"))
     }
 }
 
@@ -81,7 +82,7 @@ impl Trial {
             made.map_err(failed("make the rank's own directory"))?;
         }
         allow_many_files();
-        let status = rustix::fs::fstat(&root).map_err(failed("fstat"))?;
+        let status = rustix::fs::fstat(&root).map_err(failed("inspect the trial's directory"))?;
         let device = status.st_dev;
         let trial = Trial {
             plan,
@@ -113,13 +114,13 @@ impl Trial {
 
     pub(super) fn sync(&self) -> Result<FromRank, WorkerError> {
         let io = |error: io::Error| {
-            WorkerError::plain(format!("find the device below the file system: {error}"))
+            WorkerError::plain(format!("failed to find the device below the file system: {error}"))
         };
         let mount = mount_table::mount_of_file(self.root.as_fd()).map_err(io)?;
         let mut caches =
             DeviceCaches::of_filesystem(self.root.as_fd(), mount.as_ref()).map_err(io)?;
         caches.count_flushes_before_sync();
-        rustix::fs::syncfs(&self.root).map_err(failed("syncfs"))?;
+        rustix::fs::syncfs(&self.root).map_err(failed("sync the file system"))?;
         let at = clock::now();
         let kind = mount.map_or_else(|| "unknown".to_string(), |mount| mount.kind);
         let doubt = caches.uncertainty().map(|why| format!("file system {kind}: {why}"));
@@ -130,7 +131,7 @@ impl Trial {
         if matches!(wanted, GapKind::None | GapKind::BackToBack) {
             return Ok(wanted.name());
         }
-        rustix::fs::syncfs(&self.root).map_err(failed("syncfs"))?;
+        rustix::fs::syncfs(&self.root).map_err(failed("sync the file system"))?;
         if wanted == GapKind::Sync || std::fs::write("/proc/sys/vm/drop_caches", "3").is_err() {
             return Ok(GapKind::Sync.name());
         }
@@ -166,8 +167,11 @@ impl Trial {
                 before = entries;
             };
             let (mode, seed) = (self.job.plan.verify, self.job.seed);
-            verify(root.as_fd(), expected.as_ref(), &self.contents, mode, seed, &mut tick)
-                .map_err(|error: io::Error| WorkerError::plain(format!("verify: {error}")))
+            verify(root.as_fd(), expected.as_ref(), &self.contents, mode, seed, &mut tick).map_err(
+                |error: io::Error| {
+                    WorkerError::plain(format!("failed to verify the tree: {error}"))
+                },
+            )
         };
         let first = read()?;
         let mut seen = Seen { report: first.clone(), ..Seen::default() };
@@ -203,8 +207,9 @@ fn contents_of(
 
 /// Returns the type of the file system of a directory.
 fn filesystem_type(root: &OwnedFd) -> Result<String, WorkerError> {
-    let mount = mount_table::mount_of_file(root.as_fd())
-        .map_err(|error| WorkerError::plain(format!("read /proc/self/mountinfo: {error}")))?;
+    let mount = mount_table::mount_of_file(root.as_fd()).map_err(|error| {
+        WorkerError::plain(format!("failed to read /proc/self/mountinfo: {error}"))
+    })?;
     Ok(mount.map(|mount| mount.kind).unwrap_or_default())
 }
 

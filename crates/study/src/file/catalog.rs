@@ -52,7 +52,7 @@ pub fn file_name(name: &str) -> FileName {
 /// An unknown study name.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "there is no study '{name}': {hint} (or the path of your own file, such as ./my-study.toml)"
+    "there is no study '{name}'; {hint} (or the path of your own file, such as ./my-study.toml)"
 )]
 pub struct Unknown {
     /// The requested name.

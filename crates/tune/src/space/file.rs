@@ -60,6 +60,15 @@ struct ConflictEntry {
     why: String,
 }
 
+/// Returns the parser's message on one line, with its position.
+fn one_line(text: &str, error: &toml::de::Error) -> String {
+    let message = error.message().replace('\n', ", ");
+    let Some(before) = error.span().and_then(|span| text.get(..span.start)) else { return message };
+    let line = before.matches('\n').count() + 1;
+    let column = before.chars().rev().take_while(|letter| *letter != '\n').count() + 1;
+    format!("line {line}, column {column}: {message}")
+}
+
 impl Space {
     /// Parses the text of a space file, which error messages call `file_name`.
     ///
@@ -71,7 +80,7 @@ impl Space {
             return Err(file_error(format!("it is larger than {MAX_FILE_SIZE} bytes")));
         }
         let file: File =
-            toml::from_str(text).map_err(|error| file_error(error.to_string().trim().into()))?;
+            toml::from_str(text).map_err(|error| file_error(one_line(text, &error)))?;
         let mut space = Space {
             filesystem: file.filesystem,
             about: file.about,

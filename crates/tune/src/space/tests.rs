@@ -150,10 +150,11 @@ fn an_invalid_file_is_rejected_with_the_location_of_the_error() {
         ),
         ("since = \"5.10\"", "since = \"new\"", "'new' is not a kernel release"),
         ("name = \"inode\"", "name = \"i node\"", "is not a valid option name"),
-        ("filesystem", "file", "own.toml: "),
+        ("filesystem", "file", "own.toml: line 2, column 1: unknown field `file`"),
     ] {
         let error = parse_replaced(from, to);
         assert!(error.starts_with("own.toml: ") && error.contains(expected), "{to}: {error}");
+        assert!(!error.contains('\n'), "{to}: {error}");
     }
     let empty = Space::parse("filesystem = \"ext4\"", "own.toml").unwrap_err().to_string();
     assert!(empty.contains("no options"), "{empty}");

@@ -105,7 +105,7 @@ pub struct Study {
     /// The first seed; repeats use the following ones [default: as in the file, else 1]
     #[arg(long, value_name = "N", value_parser = whole_number::<u64>(SEEDS))]
     pub seed: Option<u64>,
-    /// The number of trials of one study run to execute at the same time
+    /// The number of trials that run at the same time, all of one study run
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = whole_number::<u16>(JOBS))]
     pub jobs: u16,
     /// Repeat the N shortest trials of a stored study, and report for each whether it is bit-identical, has the same
