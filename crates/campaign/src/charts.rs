@@ -38,7 +38,7 @@ fn png_name(chart: &ChartFile) -> String {
 
 /// Refuses to replace a file that is not a chart written by fsdyno. Only regular files are read: anything else may be
 /// a pipe or a device.
-fn check(folder: &Path, name: &str, is_ours: fn(&[u8]) -> bool) -> Result<(), Failure> {
+pub(crate) fn check(folder: &Path, name: &str, is_ours: fn(&[u8]) -> bool) -> Result<(), Failure> {
     let path = folder.join(name);
     let ours = match fs::symlink_metadata(&path) {
         Ok(found) => found.is_file() && start_is_ours(&path, is_ours),

@@ -259,13 +259,13 @@ pub fn check_directory(path: &Path, cells: &[Cell], jobs: usize) -> Result<(), F
     let leftovers = fsdyno_media::leftovers(path)?;
     if let Some(first) = leftovers.first() {
         say(&format!(
-            "fsdyno: an earlier run was killed and left '{}'{}; clean up with: fsdyno doctor --clean '{}'",
+            "fsdyno: an earlier run was killed and left '{}'{}; clean up with: fsdyno doctor --clean {}",
             first.path.display(),
             match leftovers.len() {
                 1 => String::new(),
                 count => format!(" and {} more", count - 1),
             },
-            path.display()
+            fsdyno_record::shell::quote(&path.to_string_lossy())
         ));
     }
     Ok(())

@@ -373,7 +373,8 @@ pub struct Why {
     pub baseline: Option<String>,
     #[command(flatten)]
     pub comparison: ComparisonArgs,
-    /// Write the figures (requests over time, flame graphs) and all data as JSON to this folder
+    /// Write the figures (requests over time, flame graphs) and all data as JSON to this folder; never overwrites a file
+    /// that fsdyno did not write
     #[arg(long, value_name = "DIR", value_parser = folder())]
     pub out: Option<PathBuf>,
     /// Output format

@@ -41,7 +41,7 @@ pub enum ProcessorError {
         hint: String,
     },
     /// The user's file cannot be read.
-    #[error("read the processor profile in {file}: {error}")]
+    #[error("failed to read the processor profile in {file}: {error}")]
     Unreadable {
         /// The file.
         file: String,
@@ -152,6 +152,9 @@ mod tests {
         let error = parse("1/3").unwrap_err().to_string();
         assert!(error.starts_with("'1/3' is not a valid speed for the lab's CPU"), "{error}");
         let error = parse("./no.toml").unwrap_err().to_string();
-        assert!(error.starts_with("read the processor profile in ./no.toml: "), "{error}");
+        assert!(
+            error.starts_with("failed to read the processor profile in ./no.toml: "),
+            "{error}"
+        );
     }
 }

@@ -105,6 +105,15 @@ const MAX_NS: f64 = 100_000.0;
 /// The maximum error: a profile with a larger error is useless.
 const MAX_PERCENT: u64 = 1000;
 
+/// Returns the parser's message on one line, with its position.
+fn one_line(text: &str, error: &toml::de::Error) -> String {
+    let message = error.message().replace('\n', ", ");
+    let Some(before) = error.span().and_then(|span| text.get(..span.start)) else { return message };
+    let line = before.matches('\n').count() + 1;
+    let column = before.chars().rev().take_while(|letter| *letter != '\n').count() + 1;
+    format!("line {line}, column {column}: {message}")
+}
+
 impl Profile {
     /// Parses a profile and checks its values.
     ///
@@ -113,7 +122,7 @@ impl Profile {
     pub fn from_toml(file: &str, text: &str) -> Result<Profile, ProfileError> {
         let toml = |error: toml::de::Error| ProfileError::Toml {
             file: file.to_string(),
-            error: error.to_string().trim_end().to_string(),
+            error: one_line(text, &error),
         };
         let profile: Profile = toml::from_str(text).map_err(toml)?;
         match profile.first_invalid_value() {

@@ -98,15 +98,18 @@ impl Bench<'_, '_> {
     fn estimate(&self) -> Result<(), Failure> {
         let (Some(took), 1) = (self.first_took, self.ran) else { return Ok(()) };
         let each = took / u32::from(self.points.jobs().max(1));
-        let outlook = outlook(self.budget, each, self.least);
         if is_over(self.budget, each, self.least) {
             return Err(Failure::invalid_use(format!(
-                "the budget is too small for one decision: {outlook} ({} trials: one per value, and the confirmation); \
-                 give at least that with --budget, fewer options with --only, or less work with --set",
-                self.least
+                "the budget of {} is too small for one decision: a trial takes about {}, and the smallest search has {} \
+                 trials (one per value, and the confirmation), which take {}; give at least that with --budget, fewer \
+                 options with --only, or less work with --set",
+                format_budget(self.budget),
+                rough(each),
+                self.least,
+                rough(each * self.least as u32)
             )));
         }
-        say(&format!("fsdyno: {outlook}"));
+        say(&format!("fsdyno: {}", outlook(self.budget, each, self.least)));
         Ok(())
     }
 
