@@ -12,6 +12,7 @@ fn studies() -> Vec<StudyFile> {
     let mut paths: Vec<_> = std::fs::read_dir(&folder)
         .unwrap()
         .map(|entry| entry.unwrap().path())
+        .filter(|path| path.extension().is_some_and(|extension| extension == "toml"))
         // The claims that readers proposed, and fsdyno's own studies, were not published.
         .filter(|path| {
             path.file_stem().is_some_and(|name| {
