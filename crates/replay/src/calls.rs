@@ -210,7 +210,7 @@ impl Compiler {
                 touches.extend(Self::touch(source, from_offset.is_none(), Access::Read));
                 let mut plans = vec![plan(OpCall::Rare(call), touches, Compare::Number)];
                 // The op has explicit offsets; a seek then advances the positions.
-                let seek = |slot: FileSlot, offset| {
+                let seek = |slot: FileSlot, offset: u64| {
                     let call =
                         RareCall::Seek { file: slot, offset: offset.saturating_add(length.into()) };
                     let touches = vec![(Resource::slot(slot.0), Access::Change)];

@@ -347,7 +347,9 @@ fn a_rank_opens_a_directory_in_which_many_paths_begin_unless_it_is_removed() {
     for (number, dir) in dirs.into_iter().enumerate() {
         let other = if number == 0 { trace.spawn(main, false) } else { main };
         for thread in [main, other] {
-            (0..20).for_each(|_| trace.call(thread, stat_of(dir, "none"), -2));
+            for _ in 0..20 {
+                trace.call(thread, stat_of(dir, "none"), -2);
+            }
         }
     }
     // The open directory follows its name.
@@ -365,7 +367,11 @@ fn a_rank_opens_a_directory_in_which_many_paths_begin_unless_it_is_removed() {
     }
     let count = |part: &str| names.iter().filter(|name| name.contains(part)).count();
     // 8 paths from the root, the open itself, and the old name; then 12 paths and a later one in the open directory.
-    assert_eq!((count(kept), names.iter().filter(|name| *name == "none").count()), (10, 13), "{names:?}");
+    assert_eq!(
+        (count(kept), names.iter().filter(|name| *name == "none").count()),
+        (10, 13),
+        "{names:?}"
+    );
     assert_eq!((count(removed), count("copy000")), (41, 51), "{names:?}");
     drop(source);
     let (differences, problems) = replayed(work.as_ref());
