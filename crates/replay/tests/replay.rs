@@ -344,9 +344,9 @@ fn a_rank_opens_a_directory_in_which_many_paths_begin_unless_it_is_removed() {
     let (kept, removed) = ("kept", "removed");
     let mut trace = Builder::new();
     let dirs = [kept, removed].map(|text| trace.dir(root, text));
-    for (number, dir) in dirs.into_iter().enumerate() {
-        let other = if number == 0 { trace.spawn(main, false) } else { main };
-        for thread in [main, other] {
+    let other = trace.spawn(main, false);
+    for (dir, threads) in [(dirs[0], [main, other]), (dirs[1], [main, main])] {
+        for thread in threads {
             for _ in 0..20 {
                 trace.call(thread, stat_of(dir, "none"), -2);
             }
@@ -367,12 +367,9 @@ fn a_rank_opens_a_directory_in_which_many_paths_begin_unless_it_is_removed() {
     }
     let count = |part: &str| names.iter().filter(|name| name.contains(part)).count();
     // 8 paths from the root, the open itself, and the old name; then 12 paths and a later one in the open directory.
-    assert_eq!(
-        (count(kept), names.iter().filter(|name| *name == "none").count()),
-        (10, 13),
-        "{names:?}"
-    );
-    assert_eq!((count(removed), count("copy000")), (41, 51), "{names:?}");
+    let short = names.iter().filter(|name| *name == "none").count();
+    let counts = [count(kept), short, count(removed), count("copy000")];
+    assert_eq!(counts, [10, 13, 41, 51], "{names:?}");
     drop(source);
     let (differences, problems) = replayed(work.as_ref());
     assert_eq!((differences.count(), problems), (0, vec![]));
