@@ -6,9 +6,8 @@ use fsdyno_record::OpKind;
 use fsdyno_trace::{Call, Event, FileId, NodeId, ThreadId};
 use fsdyno_workload::memory_fs::{Inode, Outcome};
 use fsdyno_workload::replay::Section;
-use fsdyno_workload::replay::code::encode;
 use fsdyno_workload::replay::format::{
-    EXPECT_ANY, EXPECT_ERRNO, EXPECT_RESULT, EXPECT_SUCCESS, OpRecord, encode_time,
+    EXPECT_ANY, EXPECT_ERRNO, EXPECT_RESULT, EXPECT_SUCCESS, OpRecord,
 };
 use fsdyno_workload::{Call as OpCall, FileSlot, MemoryFs, Op, RareCall};
 
@@ -28,14 +27,14 @@ const MAX_OPEN: u16 = 60_000;
 
 /// The state of a thread.
 #[derive(Default)]
-struct Thread {
+pub(crate) struct Thread {
     /// The ops (rank and count, see [`Point`]) that must return before its next op, because of earlier calls without an
     /// op.
-    carry: Vec<Point>,
+    pub(crate) carry: Vec<Point>,
     /// Processor time since its last op, in nanoseconds.
-    think: u64,
+    pub(crate) think: u64,
     /// The time at which its last op returned, in nanoseconds.
-    returned: Option<u64>,
+    pub(crate) returned: Option<u64>,
 }
 
 /// A summary of the recorded calls that are replayed.
@@ -58,32 +57,32 @@ pub struct Compiler {
     pub(crate) files: HashMap<FileId, Opened>,
     /// The number of times that parts of a file were overwritten.
     pub(crate) versions: HashMap<Inode, u64>,
-    out: CompiledWriter,
+    pub(crate) out: CompiledWriter,
     op: Op,
     rank_of: HashMap<ThreadId, u16>,
-    threads: HashMap<ThreadId, Thread>,
+    pub(crate) threads: HashMap<ThreadId, Thread>,
     pub(crate) starts: Starts,
     /// The directories that the program removes.
     removed: HashSet<NodeId>,
     /// The number of ops of each rank.
     pub(crate) counts: Vec<u32>,
     /// The points of other ranks for which each rank is known to have waited.
-    known: Vec<HashMap<u16, u32>>,
-    touches: Touches,
+    pub(crate) known: Vec<HashMap<u16, u32>>,
+    pub(crate) touches: Touches,
     /// The most recent op of all ranks: its rank, and the number of that rank's ops up to it.
-    last: Point,
+    pub(crate) last: Point,
     free: VecDeque<u16>,
     next_slot: u16,
     skipped: BTreeMap<Skip, u64>,
-    kinds: BTreeMap<OpKind, u64>,
-    recorded: Recorded,
+    pub(crate) kinds: BTreeMap<OpKind, u64>,
+    pub(crate) recorded: Recorded,
     /// True if the current event is already in [`Compiler::recorded`].
-    counted: bool,
+    pub(crate) counted: bool,
     calls: u64,
-    ops: u64,
+    pub(crate) ops: u64,
     /// The number of calls with an op.
     replayed: u64,
-    waiting: u64,
+    pub(crate) waiting: u64,
     phases: Phases,
     mapped_bytes: u64,
     /// The number of bytes written in place of stores to mappings.
@@ -97,7 +96,7 @@ pub struct Compiler {
     bytes: (u64, u64),
     inodes: u64,
     pub(crate) longest_name: usize,
-    has_times: bool,
+    pub(crate) has_times: bool,
 }
 
 impl Compiler {
@@ -387,102 +386,6 @@ impl Compiler {
                 self.places.remove(id);
             }
         }
-    }
-
-    /// Writes the op of a recorded call.
-    fn emit(
-        &mut self,
-        event: &Event,
-        mut plan: Plan,
-        mut record: OpRecord,
-    ) -> Result<(), ReplayError> {
-        if !encode(plan.call, &mut record) {
-            return Ok(());
-        }
-        self.shorten(event, &mut plan, &mut record)?;
-        if let Some(kind) = plan.call.kind() {
-            self.add_recorded(event, kind, &plan.name);
-        }
-        self.write_op(event, plan, record)
-    }
-
-    /// Writes an op with the points for which it waits.
-    pub(crate) fn write_op(
-        &mut self,
-        event: &Event,
-        plan: Plan,
-        mut record: OpRecord,
-    ) -> Result<(), ReplayError> {
-        let rank = self.rank(event.thread);
-        let index = usize::from(rank);
-        let point = (rank, self.counts[index] + 1);
-        record.name = self.out.optional(&plan.name)?;
-        record.second_name = self.out.optional(&plan.other)?;
-        (record.before_rank, record.before_ops) = self.last;
-        let mut needs = Vec::new();
-        if self.counts.len() > 1 {
-            for (resource, access) in plan.touches {
-                self.touches.touch(resource, access, (point, &[]), &mut needs);
-            }
-            if matches!(plan.call, OpCall::Sync) {
-                needs.extend((0u16..).zip(self.counts.iter().copied()));
-            }
-        }
-        let thread = self.threads.entry(event.thread).or_default();
-        needs.append(&mut thread.carry);
-        record.compute = encode_time(std::mem::take(&mut thread.think));
-        if self.has_times {
-            record.wall =
-                encode_time(thread.returned.map_or(0, |at| event.start.saturating_sub(at)));
-            thread.returned = Some(event.returned());
-        }
-        let waits = self.reduce(rank, &needs);
-        if !waits.is_empty() {
-            record.waits = 1;
-            record.first_wait = self.out.waits(&waits)?;
-            self.waiting += 1;
-        }
-        self.counts[index] = point.1;
-        self.last = point;
-        if let Some(kind) = plan.call.kind() {
-            *self.kinds.entry(kind).or_default() += 1;
-        }
-        self.ops += 1;
-        self.out.op(rank, &record)
-    }
-
-    /// Adds a replayed call to the summary. If an event has several ops, its time counts for the first.
-    fn add_recorded(&mut self, event: &Event, kind: OpKind, path: &[u8]) {
-        let is_first = !std::mem::replace(&mut self.counted, true);
-        let recorded = &mut self.recorded;
-        let (calls, time) = recorded.times.entry(kind).or_default();
-        *calls += 1;
-        if !is_first {
-            return;
-        }
-        *time = time.saturating_add(event.duration);
-        if let (Some(at), false) = (event.call.identities().names[0], path.is_empty()) {
-            let (program, replay) = recorded.components;
-            let components = path.split(|byte| *byte == b'/').count() as u64;
-            recorded.components = (program + u64::from(at.walked), replay + components);
-            recorded.paths += 1;
-        }
-    }
-
-    /// Returns the points of other ranks for which a rank has not waited yet: the latest of each rank.
-    fn reduce(&mut self, rank: u16, needs: &[Point]) -> Vec<Point> {
-        let known = &mut self.known[usize::from(rank)];
-        let mut waits = Vec::new();
-        for (other, ops) in needs.iter().filter(|(other, ops)| *other != rank && *ops > 0) {
-            if known.get(other).is_none_or(|known| known < ops) {
-                add(&mut waits, (*other, *ops));
-            }
-        }
-        waits.sort_unstable();
-        for (other, ops) in &waits {
-            known.insert(*other, *ops);
-        }
-        waits
     }
 
     /// Ends the pass; returns the length of the compiled form, and the summary of the replayed calls.

@@ -13,6 +13,7 @@
 
 mod calls;
 mod compile;
+mod emit;
 mod flags;
 mod initial;
 mod mapped;

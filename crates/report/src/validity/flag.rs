@@ -163,11 +163,9 @@ impl Flag {
                  workload NAME); for a replay, more copies (--set copies=N) or a longer recording."
             }
             Flag::InstrumentBound => {
-                "fsdyno itself (the modelled disk, its histograms) used more than 3 % of the time. Ignore \
-                 differences up to its share; larger ones, CPU times and request counts are valid. A row of a report \
-                 is flagged only if it is compared with no other, differs from one by no more than the share, or has \
-                 a share of over 10 %. More files than memory caches (--set files=N) or a slower disk reduce the \
-                 share."
+                "fsdyno itself (the modelled disk, its histograms) used more than 3 % of the time, which limits what \
+                 the row shows. Ignore differences up to its share; larger ones, CPU times and request counts are \
+                 valid. More files than memory caches (--set files=N) or a slower disk reduce the share."
             }
             Flag::CpuBound => {
                 "CPU time took more than 90 % of the elapsed time, so the result is as exact as the lab's CPU. With \
