@@ -118,9 +118,12 @@ fn a_killed_guest_is_a_failed_trial_and_fsdyno_continues() {
 fn ctrl_c_ends_the_guest_and_the_exit_code_is_130() {
     let Some(folder) = lab() else { return };
     let (child, guest) = start_guest(folder.path());
+    // timeout(1) sends a signal to its command and to the process group.
+    kill(child.id(), libc::SIGINT);
     kill(child.id(), libc::SIGINT);
     let output = child.wait_with_output().unwrap();
     assert_eq!(code(&output), 130, "{}", stderr(&output));
+    assert!(stderr(&output).contains("resume with:"), "{}", stderr(&output));
     wait_until("the end of the guest", || has_ended(guest));
 }
 
