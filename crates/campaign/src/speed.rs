@@ -25,6 +25,9 @@ const SNAPSHOTS: &str = "snapshot";
 /// The key in [`Speeds`] for the time to boot the guest of a trial.
 const BOOTS: &str = "boot";
 
+/// The maximum number of kinds of trials in the cache. `fsdyno tune` runs thousands of configurations. [OWN]
+const MAX_KINDS: usize = 2000;
+
 /// The assumed time to make a snapshot, in seconds, until a guest has booted on this machine. [OWN]
 const FIRST_BOOT: f64 = 10.0;
 
@@ -118,7 +121,9 @@ impl Speeds {
         }
         let times = Times::of(trial, stretch);
         for key in keys(&trial.plan) {
-            self.0.entry(key).or_default().add(&times, ops as f64);
+            if self.0.len() < MAX_KINDS || self.0.contains_key(&key) {
+                self.0.entry(key).or_default().add(&times, ops as f64);
+            }
         }
         if let Some(boot) = Times::of_boot(trial, stretch) {
             self.0.entry(BOOTS.into()).or_default().add(&boot, 1.0);
@@ -183,8 +188,8 @@ impl Speeds {
     /// instructions does not depend on the modelled processor.
     fn pace(&self, plan: &Plan) -> Option<(Pace, bool)> {
         let keys = keys(plan);
-        // The last kind is that of all workloads.
-        let keys = keys.iter().enumerate().map(|(index, key)| (key, index + 1 < keys.len()));
+        // The narrowest kind first; the first one is that of all workloads.
+        let keys = keys.iter().enumerate().map(|(index, key)| (key, index > 0)).rev();
         let mut paces = keys.clone().filter_map(|(key, same)| Some((*self.0.get(key)?, same)));
         let found = paces.clone().find(|(pace, _)| pace.is_current()).or_else(|| paces.next());
         let cpu = plan.lab().filter(|lab| lab.accel.is_exact()).map(|lab| lab.cpu.to_string());
@@ -226,13 +231,19 @@ fn path() -> Option<PathBuf> {
     Some(fsdyno_lab::Cache::of_user().ok()?.path().join(FILE))
 }
 
-/// Returns the kinds of a trial, narrowest first. A call over a modelled network takes the host many times as long as
-/// one without, so trials with a network are of separate kinds.
-fn keys(plan: &Plan) -> [String; 3] {
+/// Returns the kinds of a trial, broadest first: its venue, its workload there, the type of its file system, and its
+/// configuration, because a single option, such as an unindexed directory, can multiply the time. A call over a modelled
+/// network takes the host many times as long as one without, so trials with a network are of separate kinds.
+fn keys(plan: &Plan) -> Vec<String> {
     let venue = pace(&plan.venue);
     let workload = format!("{venue}/{}", plan.workload.name);
-    let kind = plan.filesystem.as_ref().map_or("directory", |it| it.mount_type.as_str());
-    [format!("{workload}/{kind}"), workload, venue]
+    let Some(filesystem) = &plan.filesystem else {
+        let directory = format!("{workload}/directory");
+        return vec![venue, workload, directory];
+    };
+    let kind = format!("{workload}/{}", filesystem.mount_type);
+    let configuration = format!("{kind}/{}", filesystem.spec);
+    vec![venue, workload, kind, configuration]
 }
 
 #[cfg(test)]
@@ -257,7 +268,7 @@ mod tests {
             .flat_map(|it| it.ops.values())
             .map(|op| op.count)
             .sum();
-        let pace = speeds.0[&keys[0]];
+        let pace = speeds.0[keys.last().unwrap()];
         // On an idle machine, the trial takes hardly more than its processor time.
         let time = pace.seconds(ops as f64, 1.0);
         assert!(
@@ -298,13 +309,39 @@ mod tests {
         let results = concat!(env!("CARGO_MANIFEST_DIR"), "/../../results");
         let results = std::path::Path::new(results).join("2026-11-22-phillips-2001/then/forward");
         let trial = fsdyno_report::load(&[results]).unwrap().trials.remove(0);
-        let [narrow, _, venue] = keys(&trial.plan);
+        let mut keys = keys(&trial.plan);
+        let (venue, narrow) = (keys.remove(0), keys.remove(0));
         let old: Pace = serde_json::from_str(r#"{"fixed":900.0,"per_op":0.1,"trials":1}"#).unwrap();
         let mut speeds = Speeds([(narrow, old)].into());
         assert_eq!(speeds.pace(&trial.plan), Some((old, true)));
         let new = Pace::new(5.0, 0.001, 3, Line::default());
         speeds.0.insert(venue, new);
         assert_eq!(speeds.pace(&trial.plan), Some((new, false)));
+    }
+
+    #[test]
+    fn a_configuration_has_a_pace_of_its_own_once_it_has_run() {
+        let results = concat!(env!("CARGO_MANIFEST_DIR"), "/../../results");
+        let results = std::path::Path::new(results).join("2026-11-22-phillips-2001/then/forward");
+        let trial = fsdyno_report::load(&[results]).unwrap().trials.remove(0);
+        let mut speeds = Speeds::default();
+        speeds.add(&trial, 1.0);
+        let mut slow = trial.clone();
+        slow.plan.filesystem.as_mut().unwrap().spec.push_str(" -O ^dir_index");
+        let pace = |speeds: &Speeds, plan: &Plan| speeds.pace(plan).unwrap().0;
+        let plain = pace(&speeds, &trial.plan);
+        assert_eq!(pace(&speeds, &slow.plan), plain, "that of its file system");
+        let times = Times::of_computation(Duration::from_secs(1000), 1.0);
+        for key in keys(&slow.plan) {
+            speeds.0.entry(key).or_default().add(&times, 1000.0);
+        }
+        assert_eq!(pace(&speeds, &trial.plan), plain);
+        assert_eq!(pace(&speeds, &slow.plan).trials, 1);
+        // A full cache has no new kinds.
+        let others = (0..MAX_KINDS).map(|number| (number.to_string(), plain));
+        let mut full = Speeds(others.collect());
+        full.add(&trial, 1.0);
+        assert!(keys(&trial.plan).iter().all(|key| !full.0.contains_key(key)));
     }
 
     #[test]
