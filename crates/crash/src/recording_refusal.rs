@@ -18,6 +18,7 @@ pub(crate) fn refusal(work: &dyn Workload, recording: &Recording, threads: u32) 
         ));
     }
     let mut tree = MemoryFs::new();
+    tree.share_slots();
     if let Some(mut prefill) = work.prefill() {
         let mut op = Op::default();
         while prefill.ops.next(&mut op) {

@@ -41,10 +41,13 @@ impl<'a> Replay<'a> {
         acks: &'a Acks,
     ) -> Replay<'a> {
         let (mut tree, ranks) = (Tree::new(guarantee.names), Vec::new());
+        let shared = work.shared_slots().is_some();
+        if shared {
+            tree.share_slots();
+        }
         if let Some(mut prefill) = work.prefill() {
             tree.apply_prefill(prefill.ops.as_mut(), guarantee);
         }
-        let shared = work.shared_slots().is_some();
         Replay { work, threads, guarantee, acks, tree, phase: 0, ranks, events_read: 0, shared }
     }
 

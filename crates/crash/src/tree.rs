@@ -117,6 +117,11 @@ impl Tree {
         tree
     }
 
+    /// Lets paths begin in directories that are open as files.
+    pub(crate) fn share_slots(&mut self) {
+        Arc::make_mut(&mut self.now).share_slots();
+    }
+
     /// Applies the ops that create the initial tree of the first phase, which is durable when that phase begins.
     pub(crate) fn apply_prefill(&mut self, ops: &mut dyn OpSource, guarantee: &Guarantee) {
         let mut op = Op::default();

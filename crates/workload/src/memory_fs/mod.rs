@@ -46,6 +46,8 @@ pub struct MemoryFs {
     next_inode: Inode,
     files: HashMap<Slot, OpenFile>,
     dirs: HashMap<Slot, Inode>,
+    /// True if a slot of an open file is also that of a directory.
+    shares_slots: bool,
     totals: Totals,
 }
 
@@ -75,6 +77,7 @@ impl MemoryFs {
             next_inode: ROOT + 1,
             files: HashMap::new(),
             dirs: HashMap::new(),
+            shares_slots: false,
             totals: Totals::default(),
         }
     }
@@ -164,9 +167,17 @@ impl MemoryFs {
         self.files.get(&(thread, slot.0)).copied()
     }
 
-    /// Returns the open directory of a slot. Threads that share their slots may have opened it as a file.
+    /// Lets paths begin in directories that are open as files, as threads do that share one table of slots.
+    pub fn share_slots(&mut self) {
+        self.shares_slots = true;
+    }
+
+    /// Returns the open directory of a slot.
     pub fn open_dir(&self, thread: u32, slot: DirSlot) -> Option<Inode> {
-        let opened_as_file = || self.open_file(thread, FileSlot(slot.0)).map(|open| open.inode);
+        let opened_as_file = || {
+            let open = self.open_file(thread, FileSlot(slot.0)).filter(|_| self.shares_slots);
+            open.map(|open| open.inode)
+        };
         match slot {
             DirSlot::ROOT => Some(ROOT),
             slot => self.dirs.get(&(thread, slot.0)).copied().or_else(opened_as_file),

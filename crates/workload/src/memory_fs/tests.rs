@@ -87,13 +87,15 @@ fn a_file_without_a_name_lives_until_it_is_closed() {
 }
 
 #[test]
-fn a_path_may_begin_in_a_directory_that_is_open_as_a_file() {
+fn if_slots_are_shared_a_path_may_begin_in_a_directory_that_is_open_as_a_file() {
     let mut memory = MemoryFs::new();
     memory.mkdir("a");
     memory.create_file("f", payload(1, 1));
     let flags = OpenFlags { directory: true, ..OpenFlags::NONE };
     memory.call(Call::Open { dir: ROOT_DIR, file: FILE, flags }, "a", "").unwrap();
     let mkdir = Call::Mkdir { dir: DirSlot(FILE.0), mode: 0o755 };
+    assert_eq!(memory.call(mkdir, "b", ""), Err(Errno::BadSlot));
+    memory.share_slots();
     memory.call(mkdir, "b", "").unwrap();
     assert_eq!(memory.paths(), ["a", "a/b", "f"]);
     let flags = OpenFlags::NONE;
