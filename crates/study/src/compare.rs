@@ -59,7 +59,7 @@ fn missing_result(request: &CompareRequest) -> Result<Failure, Failure> {
         true => format!("there is only one result; give a second one: fsdyno compare {base} NEW"),
         false => format!(
             "there is only one result; give a second one, or compare the trials within it: fsdyno compare \
-             {base} with {}",
+             {base} {}",
             options.join(" or ")
         ),
     }))

@@ -255,10 +255,10 @@ fn a_single_result_gets_the_axes_along_which_its_trials_can_be_compared() {
     let lines = measured(folder);
     let one = run(folder, "compare base");
     assert_eq!(code(&one), 2, "{}", stderr(&one));
-    assert!(stderr(&one).contains("within 'base' with --by fs"), "{}", stderr(&one));
+    assert!(stderr(&one).contains("within it: fsdyno compare base --by fs"), "{}", stderr(&one));
     write(folder, "one", &with_changes(&lines[..1], |_, _| {}));
     let one = run(folder, "compare one");
-    assert!(stderr(&one).contains("fsdyno compare 'one' NEW"), "{}", stderr(&one));
+    assert!(stderr(&one).contains("fsdyno compare one NEW"), "{}", stderr(&one));
     assert_eq!(code(&run(folder, "compare one --bisect")), 125);
     let both = run(folder, "compare base --by fs --bisect");
     assert_eq!(code(&both), 125, "{}", stderr(&both));
