@@ -242,7 +242,7 @@ fn numbers_of_study_runs_are_separate_and_missing_files_are_reported() {
     std::fs::remove_file(path.join("out/study.toml")).unwrap();
     let incomplete = run(path, "report out");
     assert_eq!(code(&incomplete), 2);
-    for part in ["its study.toml is missing; restore it", "fsdyno report 'out/then/curve'"] {
+    for part in ["its study.toml is missing; restore it", "fsdyno report out/then/curve"] {
         assert!(stderr(&incomplete).contains(part), "{}", stderr(&incomplete));
     }
 }
