@@ -77,7 +77,8 @@ fn the_legend_has_the_largest_share_of_the_instrument_in_a_flagged_row() {
         phase.instrument = Default::default();
         phase.instrument.server_cpu_ns = fsdyno_record::Nanos(ms * share * 1000);
     }
-    let text = text(&trials, 120);
+    let style = Style { full: false, width: 120, ..Style::default() };
+    let text = table(&trials, None, Format::Text, style).unwrap();
     let line = "\nINSTRUMENT-BOUND: fsdyno itself used up to 4.2 % of the time; ignore differences up to that\n";
     assert!(text.contains(line), "{text}");
 }

@@ -81,7 +81,7 @@ mod tests {
     #[test]
     fn an_unknown_study_gets_the_nearest_name_or_all_names() {
         for (name, expected) in [
-            ("philips", "no study 'philips': did you mean 'phillips-2001'? (or the path"),
+            ("philips", "no study 'philips'; did you mean 'phillips-2001'? (or the path"),
             ("guenther-2008", "did you mean 'guenter-2008'?"),
             ("nothing-of-these", "there are: today, phillips-2001, "),
         ] {
