@@ -24,7 +24,7 @@ const FORMATS: &[NamedFormat] = &[
 Examples:
   fsdyno tune maildir --fs ext4 --fs xfs --machine server-2026 --budget 30m
   fsdyno tune dirops --fs ext4 --only journal,inode-size,checksums
-  fsdyno tune maildir --fs ext4 --objective deliver-1=2,setup=1
+  fsdyno tune maildir --fs ext4 --objective deliver-4=2,setup=1
   fsdyno tune postmark --fs all --unsafe --budget 400trials --out tuned
   sudo fsdyno tune dirops --fs ext4 --on loop:8G
   fsdyno tune dirops --fs ext4 --space ./my-options.toml --dry-run
