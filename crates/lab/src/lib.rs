@@ -2,8 +2,8 @@
 //!
 //! [`Lab::find`] finds a QEMU, and finds or downloads a kernel; [`Lab::prepare`] packs the agent, tools and modules
 //! into a [`Guest`] and computes its identity; [`Guest::run`] runs one job in it. Several threads may run the same
-//! [`Guest`] at the same time. A run uses only nameless files, and QEMU dies with the thread that waits for it, so nothing is left
-//! behind however a run ends.
+//! [`Guest`] at the same time. A run uses only nameless files, and QEMU dies with the thread that waits for it, so
+//! nothing is left behind however a run ends.
 
 mod apt;
 mod archive;

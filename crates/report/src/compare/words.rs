@@ -132,7 +132,8 @@ pub fn legend(compared: &Compared) -> Vec<(String, String)> {
     add(
         "same",
         &format!(
-            "the whole interval is within ±{limit} (--threshold); faster, slower: it excludes 0 %, and adj. p is below 0.05"
+            "the whole interval is within ±{limit} (--threshold); faster, slower: it excludes 0 %, and adj. p is \
+             below 0.05"
         ),
     );
     if compared.count(Verdict::Undecided) > 0 {

@@ -7,8 +7,8 @@ use crate::input::Input;
 use crate::op::Payload;
 use crate::tar::archive::{Archive, MemberKind};
 
-/// Binary logarithm of the median length of a synthetic message, in units of 2^-16: 3.5 KiB [OWN], three quarters of the
-/// distance from 2^11 to 2^12, because `mixed_length` interpolates linearly between powers of two.
+/// Binary logarithm of the median length of a synthetic message, in units of 2^-16: 3.5 KiB [OWN], three quarters of
+/// the distance from 2^11 to 2^12, because `mixed_length` interpolates linearly between powers of two.
 const MEDIAN: i64 = (11 << 16) + (3 << 14);
 /// Scale, in thousandths, for a standard deviation of 1.4 octaves [OWN]; the sum of four uniform draws has a standard
 /// deviation of 0.577.
