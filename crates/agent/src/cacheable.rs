@@ -12,7 +12,7 @@ use crate::account::cacheable_memory;
 use crate::process;
 
 /// Number of rounds of holding memory: holding memory itself takes memory, for page tables and for pages in transit
-/// between the kernel's lists. Two rounds get within 0.1 % at 100 MB of 256 MiB; the third is for other kernels.
+/// between the kernel's lists. For 100 of 256 MiB, two rounds miss by under 0.1 %; the third is for other kernels.
 const ROUNDS: usize = 3;
 
 /// The tolerance: a smaller difference is not corrected.

@@ -2,7 +2,7 @@
 //!
 //! The work is done by PID 1 of a PID namespace, in a private mount namespace: when it ends, the kernel kills every
 //! process that it started, and its mounts disappear with the namespace. The process that waits for it, the keeper,
-//! briefly outlives its own parent, to end the work and to clean up what no namespace does (an md array stays).
+//! briefly outlives its own parent, to end the work and to clean up what the end of a namespace leaves (an md array).
 
 use std::fs::File;
 use std::io::{self, Error};

@@ -3,7 +3,7 @@
 //! The sampler is a separate process, so that its CPU time is not part of the trial's. It is not a thread: in a process
 //! with two threads, which share a descriptor table, the kernel counts references in each call that takes a descriptor,
 //! and the cost of that would be measured. It starts before the trial has files or mounts, holds none, and does nothing
-//! between phases. In the lab, it runs before everything except the disks' servers.
+//! between phases. In the lab, only the disks' servers have a higher priority.
 //!
 //! It reads /proc/vmstat rather than /proc/meminfo: the kernel produces it line by line, and the two lines needed are
 //! in its first third.
@@ -57,7 +57,7 @@ pub struct Sampler {
 }
 
 impl Sampler {
-    /// Starts the sampler. In a guest, only the disks' servers run before it.
+    /// Starts the sampler. In a guest, only the disks' servers have a higher priority.
     ///
     /// # Errors
     /// Errors from fork(2), mmap(2) and socketpair(2).

@@ -39,7 +39,7 @@ pub struct Period {
     pub sysctls: BTreeMap<String, String>,
     /// File system → its default settings; a missing one did not exist.
     pub filesystem: BTreeMap<String, Settings>,
-    /// Differences that no setting restores, in sentences.
+    /// Differences that no setting removes, in sentences.
     pub lost: Vec<String>,
     /// The sources of the settings.
     pub source: Vec<Source>,
@@ -61,7 +61,7 @@ pub struct Settings {
     /// them.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub write_cache: Option<String>,
-    /// Differences of this file system that no setting restores, in sentences.
+    /// Differences of this file system that no setting removes, in sentences.
     pub lost: Vec<String>,
 }
 

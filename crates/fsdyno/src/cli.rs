@@ -80,7 +80,7 @@ pub fn option_missing_from_crash(error: &clap::Error) -> Option<String> {
 pub enum Command {
     /// Compare file systems on a small example: a table and a page, in minutes
     Demo(Demo),
-    /// Ask for your purpose, and print the commands for it, with the time of each
+    /// Ask about your purpose, and print the commands for it with the time of each
     Advise(crate::commands::advise::Advise),
     /// Run workloads on file systems and compare them
     Run(Box<Run>),
@@ -341,8 +341,8 @@ explanation is stored in RESULT (why.ndjson) and shown in its report.html.
 Requests: each request is attributed to the file-system structure that its first block belongs to. The
 file system's own tools map the disk as each stage of the trial begins; blocks that they do not map, or
 that change their use within a stage, are unattributed. Time: while the disk has requests to answer, the
-time counts for the request that it answers first. A seek is a request that does not begin where the
-previously answered request ended.
+time counts towards the request that it answers next. A seek is a request that does not begin where
+the previously answered request ended.
 
 Instructions: all instructions that the guest executes, by function and call chain, for each operation
 of a phase. Functions that are in no module are assigned to layers by their names.")]

@@ -2,7 +2,7 @@
 //!
 //! The format is that of Documentation/driver-api/early-userspace/buffer-format.rst. Names are sorted, timestamps and
 //! owners are zero, and inode numbers start at one, because these bytes affect the guest's results (24 bytes of
-//! timestamps changed the time of a create by 5e-5 [RUN]).
+//! timestamps changed the time of a create by 0.005 % [RUN]).
 
 use std::collections::BTreeMap;
 

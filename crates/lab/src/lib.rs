@@ -1,9 +1,9 @@
 //! Runs a real kernel in QEMU in virtual time: kernel, modules, initramfs, QEMU, the lab identity.
 //!
 //! [`Lab::find`] finds a QEMU, and finds or downloads a kernel; [`Lab::prepare`] packs the agent, tools and modules
-//! into a [`Guest`] and computes its identity; [`Guest::run`] runs one job in it. A guest may run in several threads at
-//! the same time. A run uses only nameless files, and QEMU dies with the thread that waits for it, so nothing is left
-//! behind however a run ends.
+//! into a [`Guest`] and computes its identity; [`Guest::run`] runs one job in it. Several threads may run the same
+//! [`Guest`] at the same time. A run uses only nameless files, and QEMU dies with the thread that waits for it, so
+//! nothing is left behind however a run ends.
 
 mod apt;
 mod archive;

@@ -39,7 +39,7 @@ pub const MODULE_LIST: &str = "/lab/modules";
 /// A file that only takes up space. Benchmarks vary it to check that a comparison ignores irrelevant changes; guests
 /// normally lack it.
 pub const PADDING: &str = "/lab/padding";
-/// The file with the number of spin loops after each unlink(2), in decimal: a planted slowdown that a comparison must
+/// The file with the number of spin loops after each unlink(2), in decimal: an injected slowdown that a comparison must
 /// find. Guests normally lack it.
 pub const PLANTED: &str = "/lab/planted";
 

@@ -1,4 +1,4 @@
-//! The memory that a venue and its agent share: the venue writes the job, the agent progress and the report.
+//! The memory that a venue and its agent share: the venue writes the job; the agent writes progress and report.
 //!
 //! On a host, it is a memfd inherited by the child; in the lab, a PCI memory region of the guest. It needs no system
 //! call and no interrupt while the trial runs, so watching costs the trial nothing. All accesses are atomic, to 64-bit

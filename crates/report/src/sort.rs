@@ -24,7 +24,7 @@ impl Sort {
     pub const ALL: &[(&str, &str, Sort)] = &[
         ("name", "By name", Sort::Name),
         ("time", "By the time that is compared, the fastest first", Sort::Time),
-        ("returned", "By the time to returned", Sort::Returned),
+        ("returned", "By the time until the last call returned", Sort::Returned),
         ("cpu", "By CPU time", Sort::Cpu),
         ("rate", "By the rate, the highest first", Sort::Rate),
         ("p99", "By the 99th percentile of the latency", Sort::P99),

@@ -31,8 +31,8 @@ impl Difference {
         self.instructions - self.other_instructions
     }
 
-    /// Returns the function's name, followed by its old name if that is different:
-    /// The name, with the old name: `find_get_block_common (__find_get_block)`.
+    /// Returns the function's name, followed by its old name if that is different: `find_get_block_common
+    /// (__find_get_block)`.
     pub fn names(&self) -> String {
         match &self.old_name {
             Some(old_name) => format!("{} ({old_name})", self.function),
@@ -41,8 +41,8 @@ impl Difference {
     }
 }
 
-/// A function counts as removed if less than this fraction of its previous instructions remains, since the few that
-/// call its successor may remain.
+/// A function counts as removed if less than this fraction of its previous instructions remains, since a few
+/// instructions that call its successor may remain.
 const MAX_REMAINING: f64 = 0.1;
 
 /// Compares, by function, the instructions of the threads that issue ops; the largest difference is first. Functions

@@ -31,8 +31,8 @@ const FLAG_SEND_FLUSH: u64 = 1 << 2;
 const FLAG_SEND_FUA: u64 = 1 << 3;
 const FLAG_SEND_TRIM: u64 = 1 << 5;
 
-/// Socket buffer size of each side. The kernel doubles it for its own overhead. It holds the largest request, 1280
-/// KiB, so that driver and server need not switch to each other in the middle of one.
+/// Socket buffer size of each side. The kernel doubles it for its own overhead. The doubled buffer holds the largest
+/// request, 1280 KiB, so that driver and server need not switch to each other in the middle of one.
 const SOCKET_BUFFER: usize = 1 << 20;
 
 /// Memory that the kernel keeps free per disk. Writes are sent to the socket even while memory is short, because

@@ -14,7 +14,7 @@ use fsdyno_workload::GapKind;
 use super::Target;
 use crate::account;
 
-/// A subdirectory that the venue created and passes as a descriptor.
+/// A subdirectory of the existing directory; the venue created it and passes it as a descriptor.
 pub struct Directory {
     root: OwnedFd,
     mount: Option<MountLine>,

@@ -12,7 +12,7 @@ use fsdyno_record::trial::{Device, DiskConditions, DiskRole};
 use crate::block_queue;
 use crate::serve_disk::{BlockDevice, Shared};
 
-/// A disk: a modelled one of the guest, or a device of this host.
+/// A disk of the target: a modelled one of the guest or, with [`Medium::Real`], a real device of this host.
 pub struct ModelledDisk {
     /// Its name in the plan.
     pub name: String,

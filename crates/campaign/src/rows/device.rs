@@ -74,7 +74,7 @@ fn device_row(
     }
     if shared::protocol(&spec.kind).is_some() {
         return Err(MatrixError::Wrong(format!(
-            "{} is served over a modelled network, which is in the lab only; use --on lab, or a directory where a \
+            "{} is served over a modelled network, which exists only in the lab; use --on lab, or a directory where a \
              network file system is mounted, with --ranks",
             spec.unlabelled()
         )));

@@ -33,7 +33,7 @@ pub struct Import {
     /// The trace file to write; an older trace is replaced
     #[arg(short, long, value_name = "FILE", default_value = "fsdyno.trace")]
     pub out: PathBuf,
-    /// Replace each component of a name by a hash; the extension and the approximate length are kept
+    /// Replace each component of a path by a hash; the extension and the approximate length are kept
     #[arg(long)]
     pub anonymize: bool,
 }

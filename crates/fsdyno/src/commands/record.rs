@@ -21,9 +21,10 @@ Examples:
 
 No privileges are needed, except for --how bpf and --pid, which need root. All threads and children of the
 command are recorded.
-The exit code is that of the command (128 + N after signal N). fsdyno's own codes occur only before the
-command starts, or if it succeeded but a recording by BPF lost some of its calls. The trace has names,
-sizes and times, but no contents, arguments or environment. docs/record.md has the limits.")]
+The exit code is that of the command (128 + N after signal N). fsdyno's own exit codes are used only if
+it fails before the command starts, or if the command succeeded but a recording by BPF lost some of its
+calls. The trace has names, sizes and times, but no contents, arguments or environment. docs/record.md
+has the limits.")]
 pub struct Record {
     /// The mechanism that observes the calls; auto takes the cheapest one that misses nothing
     #[arg(long, value_enum, default_value = "auto")]
@@ -35,7 +36,7 @@ pub struct Record {
     /// The trace file to write; an older trace is replaced when the new one is complete
     #[arg(short, long, value_name = "FILE", default_value = "fsdyno.trace")]
     pub out: PathBuf,
-    /// Replace each component of a name by a hash; the extension and the approximate length are kept
+    /// Replace each component of a path by a hash; the extension and the approximate length are kept
     #[arg(long)]
     pub anonymize: bool,
     /// Afterwards replay the recording five times in the working directory, or in the first --tree, and print the ratio

@@ -23,7 +23,7 @@ pub struct ComparedJson {
     /// Version of this form.
     #[schemars(extend("const" = SCHEMA))]
     schema: u32,
-    /// The axis that the steps are along, if they are of one result (`--by`).
+    /// The axis along which the steps are taken, if both sides are from one result (`--by`).
     #[serde(skip_serializing_if = "Option::is_none")]
     by: Option<&'static str>,
     /// The requested metric.
@@ -83,7 +83,7 @@ struct RowJson {
     /// Verdict on the new result.
     #[schemars(schema_with = "exports::verdicts")]
     verdict: &'static str,
-    /// Note on how little was observed.
+    /// Note that there was only one repeat, or that no two repeats differed, if so.
     note: Option<&'static str>,
     /// Flags of the trials.
     flags: Vec<Flag>,
@@ -106,7 +106,7 @@ struct ExplainedJson {
     base: f64,
     /// Instructions per op of the same threads, of the new side.
     new: f64,
-    /// Function that has most of the difference; null if no single one has.
+    /// Function that accounts for most of the difference; null if no single function does.
     function: Option<String>,
     /// Its part of the difference, in instructions per op.
     delta: Option<f64>,

@@ -44,9 +44,9 @@ fn table(compared: &Compared) -> Table {
             .term("effect")
             .means(words::effect_meaning(compared)),
         Column::number("95 % interval", move |row: &Row| without_unit(words::interval(row))),
-        Column::number("p", words::p)
-            .priority(1)
-            .means("of the same test, adjusted by Holm's method for all rows of the table"),
+        Column::number("adj. p", words::p).priority(1).means(
+            "p of the same test, adjusted by Holm's method for all rows of the table; the interval is not adjusted",
+        ),
         Column::new(Kind::Verdict, "verdict", |row: &Row| words::verdict(row.verdict()).into()),
         Column::new(Kind::Notes, "notes", words::marks),
     ];

@@ -127,8 +127,8 @@ pub struct NothingInCommon(String);
 /// superseded trials.
 ///
 /// # Errors
-/// No cell of one result has a match in the other, or no pair has successful trials on both sides and no trial of the
-/// new result failed.
+/// No cell of one result has a match in the other; or no pair has successful trials on both sides, although no trial of
+/// the new result failed.
 pub fn compare(
     base: &[Trial],
     new: &[Trial],

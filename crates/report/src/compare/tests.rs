@@ -358,6 +358,11 @@ fn steps_within_a_result_may_be_along_any_axis_and_other_cells_have_no_neighbour
     assert_eq!(steps("dirops on ext4"), ["5.10.0 -> 6.12.3", "6.12.3 -> 7.3.4"]);
     assert_eq!(steps("dirops on xfs"), ["5.10.0 -> 7.3.4"]);
     assert!(compared.unmatched.is_empty() && compared.differences.is_empty(), "{compared:?}");
+    // Each heading of the table counts as a step.
+    let text = print(&compared, Format::Text, Style::default());
+    let is_heading = |line: &&str| line.contains(" -> ") && !line.contains(',');
+    let headings = text.lines().filter(is_heading).count();
+    assert!(text.starts_with(&format!("{headings} steps by kernel: ")), "{text}");
     trials.retain(|trial| {
         trial.plan.label != "xfs" || trial.plan.lab().unwrap().kernel.to_string() == "7.3.4"
     });

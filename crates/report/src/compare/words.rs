@@ -1,5 +1,7 @@
 //! Text that every format of a comparison shares.
 
+use std::collections::BTreeSet;
+
 use crate::validity::Flag;
 use fsdyno_stats::compare::{Method, Verdict};
 
@@ -130,7 +132,8 @@ pub fn legend(compared: &Compared) -> Vec<(String, String)> {
     add(
         "same",
         &format!(
-            "the whole interval is within ±{limit} (--threshold); faster, slower: it excludes 0 %, and p is below 0.05"
+            "the whole interval is within ±{limit} (--threshold); faster, slower: it excludes 0 %, and adj. p is \
+             below 0.05"
         ),
     );
     if compared.count(Verdict::Undecided) > 0 {
@@ -274,18 +277,13 @@ pub fn unmatched(compared: &Compared) -> Vec<String> {
     compared.unmatched.iter().map(|item| unmatched_item(compared, item)).collect()
 }
 
-/// The introduction to steps: `2 steps by kernel: base is the value before the arrow, new the one after it.`
+/// The introduction to steps: `2 steps by kernel: base is the value before the arrow, new the one after it.` Each
+/// heading of the table is a step, so a change of kernel is one step for each cell.
 pub fn steps(axis: &str, compared: &Compared) -> String {
-    let mut steps: Vec<String> = Vec::new();
-    for step in compared.rows.iter().filter_map(|row| row.step.as_ref()) {
-        let step = step.to_string();
-        if !steps.contains(&step) {
-            steps.push(step);
-        }
-    }
-    let n = steps.len();
-    let s = if n == 1 { "" } else { "s" };
-    format!("{n} step{s} by {axis}: base is the value before the arrow, new the one after it.")
+    let of_steps = compared.rows.iter().filter(|row| row.step.is_some());
+    let steps: BTreeSet<String> = of_steps.map(Row::group).collect();
+    let n = number::counted(steps.len(), "step");
+    format!("{n} by {axis}: base is the value before the arrow, new the one after it.")
 }
 
 /// The meaning of the instructions of explained steps.

@@ -49,7 +49,7 @@ pub fn figure(timeline: &Timeline) -> Figure {
     let numbers = steps().filter_map(|row| Some(row.comparison?.n));
     let note = format!(
         "{}, relative to the oldest kernel of each line; geometric means. A large dot is a step of {} or more whose 95 % \
-         interval does not contain 0 %, after Holm's correction for all steps; {}.",
+         interval does not contain 0 %, and whose p is below 0.05 after Holm's correction for all steps; {}.",
         timeline.measure(),
         change(1.0 + MIN_STEP).trim_start_matches('+'),
         n_text(numbers)

@@ -219,7 +219,7 @@ struct ComparisonStatistics {
     /// Verdict on the row.
     #[schemars(schema_with = "exports::verdicts")]
     verdict: &'static str,
-    /// Note on how little was observed.
+    /// Note that there was only one repeat, or that no two repeats differed, if so.
     note: Option<&'static str>,
 }
 

@@ -109,7 +109,7 @@ impl Context<'_> {
     fn into_claim(self) -> study::Claim {
         let part = &self.measured.parts[self.outcome.part];
         let verdict = match self.outcome.position {
-            Position::Within if self.is_contemporary() => Verdict::Reproduced,
+            Position::Within if self.has_no_newer_kernel() => Verdict::Reproduced,
             Position::Within => Verdict::StillHolds,
             Position::Outside if self.outcome.reversed => Verdict::Reversed,
             Position::Outside => Verdict::NoLongerHolds,
@@ -137,10 +137,10 @@ impl Context<'_> {
     }
 
     /// Returns whether every trial ran on a kernel released in the year of the study or before.
-    fn is_contemporary(&self) -> bool {
+    fn has_no_newer_kernel(&self) -> bool {
         let kernels = &self.measured.kernels;
         let year = self.trials.file.year.filter(|_| !kernels.is_empty());
-        year.is_some_and(|year| kernels.iter().all(|kernel| period::is_contemporary(kernel, year)))
+        year.is_some_and(|year| kernels.iter().all(|kernel| period::is_not_newer(kernel, year)))
     }
 
     /// Returns the explanation of the verdict.

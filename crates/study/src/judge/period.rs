@@ -44,7 +44,7 @@ pub fn year(release: &str) -> Option<u16> {
 }
 
 /// Returns whether a kernel was released in the year of a study or before.
-pub fn is_contemporary(release: &str, study: u16) -> bool {
+pub fn is_not_newer(release: &str, study: u16) -> bool {
     year(release).is_some_and(|year| year <= study)
 }
 
@@ -70,8 +70,8 @@ mod tests {
     }
 
     #[test]
-    fn no_current_kernel_is_contemporary_with_a_classic_study() {
-        assert!(is_contemporary("2.6.27", 2008) && !is_contemporary("2.6.29", 2008));
-        assert!(!is_contemporary("5.10.0-32-amd64", 2011) && !is_contemporary("", 2011));
+    fn every_current_kernel_is_newer_than_a_classic_study() {
+        assert!(is_not_newer("2.6.27", 2008) && !is_not_newer("2.6.29", 2008));
+        assert!(!is_not_newer("5.10.0-32-amd64", 2011) && !is_not_newer("", 2011));
     }
 }

@@ -7,15 +7,15 @@ use crate::input::Input;
 use crate::op::Payload;
 use crate::tar::archive::{Archive, MemberKind};
 
-/// Binary logarithm of the median length of a synthetic message, in units of 2^-16; `mixed_length` interpolates
-/// linearly between powers of two: three quarters of the distance from 2^11 to 2^12, 3.5 KiB [OWN].
+/// Binary logarithm of the median length of a synthetic message, in units of 2^-16: 3.5 KiB [OWN], three quarters of
+/// the distance from 2^11 to 2^12, because `mixed_length` interpolates linearly between powers of two.
 const MEDIAN: i64 = (11 << 16) + (3 << 14);
 /// Scale, in thousandths, for a standard deviation of 1.4 octaves [OWN]; the sum of four uniform draws has a standard
 /// deviation of 0.577.
 const SCALE_THOUSANDTHS: i64 = 2425;
 /// One message in this many has an attachment, which makes it longer by four octaves [OWN].
 const ATTACHMENT_INTERVAL: u64 = 64;
-/// One line in this many is empty, which is only a newline [OWN].
+/// One line in this many is empty: only a newline [OWN].
 const EMPTY_LINE_INTERVAL: u64 = 8;
 /// Minimum and maximum length of the other lines, in bytes with the newline; the average over all lines is 50 [OWN].
 const LINE_LENGTHS: (u64, u64) = (20, 95);
@@ -25,8 +25,8 @@ const CYCLE_LINES: u64 = 4096;
 /// Maximum length of a line of real mail in bytes; a longer line is written in pieces, as through a buffer.
 const MAX_LINE_LENGTH: usize = 64 << 10;
 
-/// Messages, numbered from zero. Synthetic mail is the same for every seed, as the mail of the original was, and
-/// unlimited; real mail repeats from its beginning.
+/// Messages, numbered from zero. Synthetic mail is the same for every seed, as the mail of the script of 2004 was,
+/// and unlimited; real mail repeats from its beginning.
 #[derive(Clone, Debug)]
 pub struct Messages(Source);
 
@@ -89,7 +89,7 @@ impl Messages {
     /// Returns the length of line `number` of a message in bytes, with its newline; the line begins at `offset`,
     /// `remaining` bytes before the message's end.
     ///
-    /// The lines of synthetic mail are computed: its contents do not have newlines at the ends of lines.
+    /// The lines of synthetic mail are only computed lengths: its bytes are generated without newlines at their ends.
     pub fn line_length(&self, message: u64, number: u64, offset: u64, remaining: u64) -> u32 {
         match &self.0 {
             Source::Real { input, members } => {

@@ -16,7 +16,7 @@ use crate::process;
 /// The number of the server's threads: the default of Debian's nfs-kernel-server.
 const THREADS: u32 = 8;
 
-/// A server of NFS and the mounts of its clients.
+/// An NFS server and the mounts of its clients.
 pub struct Nfs {
     version: String,
     is_async: bool,

@@ -28,7 +28,7 @@ const OPEN_STATES: &[&str] = &["01", "08"];
 /// The maximum time to wait for the start of the server, and for the end of its clients' connections.
 const MAX_WAIT: Nanos = Nanos(60_000_000_000);
 
-/// A server of SMB and the mounts of its clients.
+/// An SMB server and the mounts of its clients.
 pub struct Smb {
     version: String,
     settings: smb::Server,
@@ -85,9 +85,9 @@ impl Protocol for Smb {
         }
     }
 
-    /// Closes files immediately, and therefore its connection at umount(2), so that the next observer reuses nothing of
-    /// this one. Queries the server at each stat(2): otherwise, a client reports a link count of one for a file that it
-    /// has listed or opened, until its next query.
+    /// Options with which an observer closes files immediately, and therefore its connection at umount(2), so the next
+    /// observer reuses nothing. It also queries the server at each stat(2): otherwise, a client reports a link count of
+    /// one for a file that it has listed or opened, until its next query.
     /// `actimeo=0` would be ignored after an `actimeo` of the spec.
     fn observer_options(&self) -> &'static str {
         "closetimeo=0,acregmax=0,acdirmax=0"

@@ -61,8 +61,8 @@ pub struct Crash {
     /// A parameter of the workload; may be repeated; see `fsdyno show workload NAME`
     #[arg(long = "set", value_name = "KEY=VALUE")]
     pub sets: Vec<String>,
-    /// The disk's behaviour on a flush of its cache. File systems are designed for the first behaviour; the others show
-    /// which disk faults they do not survive
+    /// The disk's behaviour on a flush of its cache and at a power cut. File systems are designed for the first
+    /// behaviour; the others show which disk faults they do not survive
     #[arg(long, default_value = "honest", value_parser = name_parser(DiskFault::ALL))]
     pub misbehave: DiskFault,
     /// The atomic write unit in bytes: a write can be torn between two units; 512 is harsher than a disk with larger
