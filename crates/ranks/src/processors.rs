@@ -17,18 +17,18 @@ pub(crate) fn allowed() -> Option<String> {
     (list.len() <= MAX_TEXT).then(|| list.to_string())
 }
 
-/// Returns a sentence for each host that has more ranks than processors. Each rank is given as its host and the
-/// processors on which it may run; a launcher may bind each rank to another processor. A host with a rank whose
+/// Returns a sentence for each host that has more ranks than processors. Each rank is given as its host (its name and
+/// its boot) and the processors on which it may run; a launcher may bind each rank to another processor. A host with a rank whose
 /// processors are unknown has no sentence.
 pub(crate) fn crowded_hosts<'a>(
-    ranks: impl Iterator<Item = (&'a str, Option<&'a str>)>,
+    ranks: impl Iterator<Item = ((&'a str, String), Option<&'a str>)>,
 ) -> Vec<String> {
     let mut hosts: Vec<Host<'_>> = Vec::new();
-    for (name, list) in ranks {
+    for ((name, boot), list) in ranks {
         let processors = list.and_then(parse);
-        match hosts.iter_mut().find(|host| host.name == name) {
+        match hosts.iter_mut().find(|host| host.name == name && host.boot == boot) {
             Some(host) => host.add(processors),
-            None => hosts.push(Host { name, ranks: 1, processors }),
+            None => hosts.push(Host { name, boot, ranks: 1, processors }),
         }
     }
     hosts.iter().filter_map(Host::sentence).collect()
@@ -36,6 +36,7 @@ pub(crate) fn crowded_hosts<'a>(
 
 struct Host<'a> {
     name: &'a str,
+    boot: String,
     ranks: usize,
     /// The processors of all its ranks, if they are known for each rank.
     processors: Option<BTreeSet<u32>>,
@@ -91,23 +92,24 @@ mod tests {
         assert_eq!(count("0-4294967295,7"), Some(MAX_PROCESSORS));
     }
 
+    fn sentences(ranks: &[(&str, &str, Option<&str>)]) -> Vec<String> {
+        crowded_hosts(ranks.iter().map(|(name, boot, list)| ((*name, (*boot).to_string()), *list)))
+    }
+
     #[test]
     fn only_a_host_with_more_ranks_than_processors_is_noted() {
-        let ranks = [
-            ("a", Some("0-1")),
-            ("b", Some("0-1")),
-            ("a", Some("0-1")),
-            ("a", Some("0-1")),
-            ("b", Some("0-1")),
-        ];
+        let list = Some("0-1");
+        let [a, b] = [("a", "1", list), ("b", "1", list)];
         assert_eq!(
-            crowded_hosts(ranks.into_iter()),
-            ["3 ranks on 2 processors of a: calls wait for a processor, and latencies include \
-                 that"]
+            sentences(&[a, b, a, a, b]),
+            [
+                "3 ranks on 2 processors of a: calls wait for a processor, and latencies include that"
+            ]
         );
-        let bound = [("a", Some("0")), ("a", Some("1")), ("a", Some("2"))];
-        assert!(crowded_hosts(bound.into_iter()).is_empty(), "each rank has its own");
-        let unknown = [("a", Some("0")), ("a", None), ("a", Some("0"))];
-        assert!(crowded_hosts(unknown.into_iter()).is_empty());
+        assert!(sentences(&[a, a, ("a", "2", list), ("a", "2", list)]).is_empty(), "two hosts");
+        let bound = ["0", "1", "2"].map(|list| ("a", "1", Some(list)));
+        assert!(sentences(&bound).is_empty(), "each rank has its own");
+        let unknown = [Some("0"), None, Some("0")].map(|list| ("a", "1", list));
+        assert!(sentences(&unknown).is_empty());
     }
 }

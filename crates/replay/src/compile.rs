@@ -304,14 +304,16 @@ impl Compiler {
             }
         }
         let succeeded = event.errno().is_none();
+        let unused = match plan.call {
+            OpCall::Open { file, .. } | OpCall::Create { file, .. } if !succeeded => Some(file.0),
+            _ => None,
+        };
         if let (Ok(outcome), true) = (planned, succeeded) {
             self.commit(event, &plan, outcome);
-        } else if let (OpCall::Open { file, .. } | OpCall::Create { file, .. }, false) =
-            (plan.call, succeeded)
-        {
-            self.free.push_back(file.0);
         }
-        self.emit(event, plan, record)
+        self.emit(event, plan, record)?;
+        self.free.extend(unused);
+        Ok(())
     }
 
     /// Returns the offset up to which a call can extend a file.

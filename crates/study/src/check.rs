@@ -60,7 +60,11 @@ pub fn run(
     ));
     let stop = stop::flag()?;
     let venues = Venues::of(&selected, study, &stop)?;
-    let mut exit = Exit::Success;
+    // A trial that is not repeated has not been confirmed.
+    let mut exit = match outdated.sentences().is_empty() {
+        true => Exit::Success,
+        false => Exit::NegativeVerdict,
+    };
     for stored in &selected {
         let (line, trial_exit) = venues.check(stored, build, &stop)?;
         print(&format!("{}: {line}\n", stored.title))?;

@@ -62,8 +62,8 @@ impl<'a> SoFar<'a> {
                 let key = (variant.name.clone(), claim.id.clone());
                 if self.shown.get(&key) != Some(&verdict) {
                     let (id, text) = (&claim.id, short(&claim.text));
-                    new.push(format!("{id} {}: {verdict}: {text}", variant.name));
-                    self.shown.insert(key, verdict);
+                    let line = format!("{id} {}: {verdict}: {text}", variant.name);
+                    new.push((line, key, verdict));
                 }
             }
             if new.len() > before {
@@ -72,11 +72,15 @@ impl<'a> SoFar<'a> {
         }
         summaries.truncate(MAX_LINES - 2);
         let left = MAX_LINES - summaries.len();
-        if new.len() > left {
-            let more = new.split_off(left - 1).len();
-            new.push(format!("and {}", counted(more, "more new verdict")));
+        let more = (new.len() > left).then(|| new.split_off(left - 1).len());
+        let more = more.map(|more| format!("and {}", counted(more, "more new verdict")));
+        let mut lines = summaries;
+        for (line, key, verdict) in new {
+            lines.push(line);
+            self.shown.insert(key, verdict);
         }
-        summaries.into_iter().chain(new).collect()
+        lines.extend(more);
+        lines
     }
 }
 

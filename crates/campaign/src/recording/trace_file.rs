@@ -1,20 +1,30 @@
 //! The file of a trace. A new trace replaces an older one only when it is complete: until then, it is written next to
-//! it, as NAME.part.
+//! it, as NAME.part. A trace that ends early becomes NAME.partial, or NAME.partial-2 and so on.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io::{self, Read, Seek};
 use std::os::fd::OwnedFd;
-use std::os::unix::fs::FileTypeExt;
+use std::os::unix::fs::{FileTypeExt, MetadataExt, fchown};
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{AtFlags, Mode, OFlags, Stat, fstat, open, openat, renameat, statat, unlinkat};
+use rustix::fs::{
+    AtFlags, FlockOperation, Mode, OFlags, RenameFlags, Stat, flock, fstat, open, openat, renameat,
+    renameat_with, statat, unlinkat,
+};
 use rustix::io::Errno;
 
 use crate::Failure;
+use crate::notes::say;
 
-/// The end of the name of a trace that is not complete.
+/// The end of the name of a trace that is being written.
 const PART: &str = ".part";
+
+/// The end of the name of a trace that ended early.
+const PARTIAL: &str = ".partial";
+
+/// The maximum number of traces that ended early with one name.
+const MAX_PARTIAL: u32 = 1000;
 
 /// A new trace that is being written. Dropping it leaves an older trace unchanged and removes the new one.
 pub(super) struct TraceFile {
@@ -65,6 +75,12 @@ impl TraceFile {
             if !start.is_empty() {
                 older = Older::of(path, &file).map_err(failed)?;
             }
+            if older.is_none() && !start.is_empty() {
+                say(&format!(
+                    "fsdyno: no file can be created next to '{}', so the new trace overwrites the older one now",
+                    path.display()
+                ));
+            }
             if older.is_none() {
                 file.rewind().map_err(failed)?;
                 file.set_len(0).map_err(failed)?;
@@ -98,8 +114,10 @@ impl TraceFile {
             Ok(()) => Ok(self.path),
             Err(error) => {
                 let failure = Failure::io("replace the older trace", &self.path, &error);
-                let part = older.part_path.display();
-                let message = format!("{failure}; the new trace is '{part}'");
+                let message = match older.keep() {
+                    Some(path) => format!("{failure}; the new trace is '{}'", path.display()),
+                    None => format!("{failure}; another program removed the new trace"),
+                };
                 Err(Failure { message, ..failure })
             }
         }
@@ -110,7 +128,7 @@ impl TraceFile {
         match self.older.take() {
             Some(mut older) => {
                 older.is_pending = false;
-                std::mem::take(&mut older.part_path)
+                older.keep().unwrap_or_else(|| std::mem::take(&mut older.part_path))
             }
             None => self.path,
         }
@@ -139,8 +157,12 @@ impl Older {
             Err(Errno::ACCESS | Errno::PERM | Errno::ROFS | Errno::NAMETOOLONG) => return Ok(None),
             Err(error) => return Err(error.into()),
         };
-        // Without the older permissions, the trace has those of a new file.
-        let _ = file.metadata().and_then(|it| part_file.set_permissions(it.permissions()));
+        lock(&part_file, &part)?;
+        // Without the older owner and permissions, the trace has those of a new file.
+        if let Ok(metadata) = file.metadata() {
+            let _ = fchown(&part_file, Some(metadata.uid()), Some(metadata.gid()));
+            let _ = part_file.set_permissions(metadata.permissions());
+        }
         let part_path = match path.is_symlink() {
             true => folder_path.join(&part),
             false => path.with_file_name(&part),
@@ -165,6 +187,27 @@ impl Older {
         Ok(renameat(&self.folder, &self.part, &self.folder, &self.name)?)
     }
 
+    /// Gives the new trace a name that no later recording uses; returns its path, or `None` if it is gone.
+    fn keep(&self) -> Option<PathBuf> {
+        if !self.is_at(&self.part, self.part_identity) {
+            return None;
+        }
+        for number in 1..=MAX_PARTIAL {
+            let mut name = self.name.clone();
+            name.push(PARTIAL);
+            if number > 1 {
+                name.push(format!("-{number}"));
+            }
+            let flags = RenameFlags::NOREPLACE;
+            match renameat_with(&self.folder, &self.part, &self.folder, &name, flags) {
+                Ok(()) => return Some(self.part_path.with_file_name(name)),
+                Err(Errno::EXIST) => {}
+                Err(_) => break,
+            }
+        }
+        Some(self.part_path.clone())
+    }
+
     fn is_at(&self, name: &OsStr, file: (u64, u64)) -> bool {
         let found = statat(&self.folder, name, AtFlags::SYMLINK_NOFOLLOW);
         found.is_ok_and(|stat| identity(&stat) == file)
@@ -185,6 +228,12 @@ fn create_new(folder: &OwnedFd, name: &OsStr) -> Result<File, Errno> {
     openat(folder, name, flags, Mode::from_raw_mode(0o666)).map(File::from)
 }
 
+/// Locks the file of a new trace until this process ends or closes it.
+fn lock(file: &File, name: &OsStr) -> io::Result<()> {
+    flock(file, FlockOperation::NonBlockingLockExclusive)
+        .map_err(|_| io::Error::other(format!("another recording is writing '{}'", name.display())))
+}
+
 /// Removes the trace of a recorder that was killed.
 fn remove_part(folder: &OwnedFd, name: &OsStr) -> io::Result<()> {
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
@@ -194,7 +243,10 @@ fn remove_part(folder: &OwnedFd, name: &OsStr) -> io::Result<()> {
         start.is_empty() || start == fsdyno_trace::MAGIC
     };
     match is_trace {
-        true => Ok(unlinkat(folder, name, AtFlags::empty())?),
+        true => {
+            lock(&file, name)?;
+            Ok(unlinkat(folder, name, AtFlags::empty())?)
+        }
         false => Err(io::Error::other(format!(
             "the new trace is first '{}', which exists and is not a trace",
             name.display()
@@ -258,14 +310,22 @@ mod tests {
         let (path, new) = new_trace(folder.path());
         drop(new);
         assert_eq!(names(folder.path()), ["it.trace"]);
-        // A trace that ended early has its own name, and the next recording removes it.
-        for _ in 0..2 {
+        // A trace that ended early keeps a name of its own.
+        for name in ["it.trace.partial", "it.trace.partial-2"] {
             let (_, new) = new_trace(folder.path());
-            let part = new.leave();
-            assert_eq!(part, folder.path().join("it.trace.part"));
-            assert_eq!(fs::read(&part).unwrap(), trace("new"));
+            let partial = new.leave();
+            assert_eq!(partial, folder.path().join(name));
+            assert_eq!(fs::read(&partial).unwrap(), trace("new"));
             assert_eq!(fs::read(&path).unwrap(), trace("older"));
         }
+        // That of a killed recorder is removed by the next recording, which is the only one at a time.
+        fs::write(folder.path().join("it.trace.part"), trace("killed")).unwrap();
+        let (_, first) = new_trace(folder.path());
+        let error = TraceFile::create(&path).err().unwrap().to_string();
+        assert!(error.contains("another recording is writing 'it.trace.part'"), "{error}");
+        first.complete().unwrap();
+        assert_eq!(fs::read(&path).unwrap(), trace("new"));
+        fs::write(&path, trace("older")).unwrap();
         fs::write(folder.path().join("it.trace.part"), "a text").unwrap();
         let error = TraceFile::create(&path).err().unwrap().to_string();
         assert!(error.contains("'it.trace.part', which exists and is not a trace"), "{error}");
@@ -280,7 +340,7 @@ mod tests {
         fs::rename(folder.path().join("text"), &path).unwrap();
         let error = new.complete().unwrap_err().to_string();
         assert!(error.contains("; the new trace is '"), "{error}");
-        assert!(error.ends_with("it.trace.part'"), "{error}");
+        assert!(error.ends_with("it.trace.partial'"), "{error}");
         assert_eq!(fs::read(&path).unwrap(), b"a text");
     }
 

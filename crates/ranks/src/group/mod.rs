@@ -170,9 +170,12 @@ struct State {
 impl State {
     fn crowded_hosts(&self) -> Vec<String> {
         let hellos = self.peers.iter().map(|peer| &peer.hello);
-        processors::crowded_hosts(
-            hellos.map(|hello| (hello.host.as_str(), hello.processors.as_deref())),
-        )
+        // Two hosts may have the same name, but not the same boot.
+        let boot = |clock: &str| clock.split(' ').next().unwrap_or_default().to_string();
+        processors::crowded_hosts(hellos.map(|hello| {
+            let boot = hello.clock.as_deref().map(boot).unwrap_or_default();
+            ((hello.host.as_str(), boot), hello.processors.as_deref())
+        }))
     }
 }
 
