@@ -420,15 +420,35 @@ fn client_table(trials: &[Trial]) -> Table {
     table
 }
 
+/// The notes of the trials, such as that a host has more ranks than processors, each once.
+fn trial_notes(trials: &[Trial]) -> Vec<String> {
+    let mut notes: Vec<String> = Vec::new();
+    for note in trials_with_ranks(trials).flat_map(|(trial, _)| &trial.conditions.notes) {
+        let note = sanitize(&format!("Note: {note}."));
+        if !notes.contains(&note) {
+            notes.push(note);
+        }
+    }
+    notes
+}
+
 impl Output for Ranks<'_> {
     fn document(&self) -> Document {
         let Some(phases) = phase_table(self.trials) else {
             let message = "No trial of this result ran with several ranks (fsdyno run --ranks).";
             return Document(vec![Block::Paragraph(message.into())]);
         };
-        let all = [phases, client_table(self.trials), rank_table(self.trials)];
-        let tables = scaling_table(self.trials).into_iter().chain(all).map(Block::Table);
-        Document(tables.chain([Block::Legend(Legend::default())]).collect())
+        let (mut tables, mut notes) = (vec![phases], trial_notes(self.trials));
+        match scaling_table(self.trials) {
+            Some(scaling) => {
+                tables.insert(0, scaling);
+                notes.push("A single result, or --format csv, has each client and each rank.".into());
+            }
+            None => tables.extend([client_table(self.trials), rank_table(self.trials)]),
+        }
+        let legend = Legend { notes, ..Legend::default() };
+        let tables = tables.into_iter().map(Block::Table);
+        Document(tables.chain([Block::Legend(legend)]).collect())
     }
 
     /// One row for each trial, phase and rank. Unknown values are empty.

@@ -181,7 +181,8 @@ fn position(options: &RanksOptions, is_shard: bool) -> Result<Option<Position>, 
     position.map(Some).ok_or_else(|| {
         Failure::invalid_use(
             "--ranks: no launcher started this process; put one before the command, such as 'mpiexec -n 4 fsdyno run \
-             ... --ranks' or srun (docs/ranks.md has the others), or name hosts with --hosts",
+             ... --ranks' or srun, name hosts with --hosts, or start each process with the environment variables \
+             FSDYNO_RANK, FSDYNO_RANKS and FSDYNO_RUN (docs/ranks.md)",
         )
     })
 }

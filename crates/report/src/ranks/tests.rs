@@ -93,6 +93,7 @@ fn each_workload_has_a_curve_over_ranks_with_the_mean_of_repeats() {
     assert_eq!(table.rows.len(), 3);
     let text = Format::Text.write(&Ranks { trials: &trials }, Style::default()).unwrap();
     assert!(text.starts_with("Scaling\n") && text.contains(" ± "), "{text}");
+    assert!(!text.contains("Each rank") && text.contains("has each client and each rank"), "{text}");
     let json = |trials: &[Trial]| -> serde_json::Value {
         let text = Format::Json.write(&Ranks { trials }, Style::default()).unwrap();
         serde_json::from_str(&text).unwrap()
@@ -129,12 +130,13 @@ fn stragglers_are_named_as_ranks_however_many_there_are() {
 
 #[test]
 fn csv_has_a_row_for_each_rank_and_phase() {
-    let trials = [trial()];
+    let mut trials = [trial()];
+    trials[0].conditions.notes.push("4 ranks on 2 processors of node1".into());
     let csv = Format::Csv.write(&Ranks { trials: &trials }, Style::default()).unwrap();
     assert_eq!(csv.lines().count(), 3, "{csv}");
     assert!(csv.lines().nth(2).unwrap().contains("node1"), "{csv}");
     let text = Format::Text.write(&Ranks { trials: &trials }, Style::default()).unwrap();
-    for part in ["Ranks", "Each client", "Each rank", "node1"] {
+    for part in ["Ranks", "Each client", "Each rank", "Note: 4 ranks on 2 processors of node1.\n"] {
         assert!(text.contains(part), "{part}: {text}");
     }
     let empty = Format::Text.write(&Ranks { trials: &[] }, Style::default()).unwrap();
