@@ -442,7 +442,9 @@ impl Output for Ranks<'_> {
         match scaling_table(self.trials) {
             Some(scaling) => {
                 tables.insert(0, scaling);
-                notes.push("A single result, or --format csv, has each client and each rank.".into());
+                notes.push(
+                    "A single result, or --format csv, has each client and each rank.".into(),
+                );
             }
             None => tables.extend([client_table(self.trials), rank_table(self.trials)]),
         }

@@ -93,7 +93,10 @@ fn each_workload_has_a_curve_over_ranks_with_the_mean_of_repeats() {
     assert_eq!(table.rows.len(), 3);
     let text = Format::Text.write(&Ranks { trials: &trials }, Style::default()).unwrap();
     assert!(text.starts_with("Scaling\n") && text.contains(" ± "), "{text}");
-    assert!(!text.contains("Each rank") && text.contains("has each client and each rank"), "{text}");
+    assert!(
+        !text.contains("Each rank") && text.contains("has each client and each rank"),
+        "{text}"
+    );
     let json = |trials: &[Trial]| -> serde_json::Value {
         let text = Format::Json.write(&Ranks { trials }, Style::default()).unwrap();
         serde_json::from_str(&text).unwrap()
