@@ -116,11 +116,15 @@ fn none_is_significant(sections: &[&Section<'_>]) -> Option<String> {
         false => String::new(),
     };
     let compared = sections.iter().flat_map(|section| ranked(section));
-    let mut verdicts =
-        compared.filter_map(|row| row.comparison).map(|comparison| comparison.verdict);
-    let undecided =
-        verdicts.any(|verdict| matches!(verdict, Verdict::Undecided | Verdict::WithinError));
-    undecided.then(|| format!("No difference{above} is significant."))
+    let verdicts: Vec<Verdict> =
+        compared.filter_map(|row| row.comparison).map(|comparison| comparison.verdict).collect();
+    // More seeds cannot decide what is within the processor model's error.
+    let rest = match verdicts.contains(&Verdict::Undecided) {
+        true => " with these trials; more seeds may decide (--repeat N)",
+        false if verdicts.contains(&Verdict::WithinError) => "",
+        false => return None,
+    };
+    Some(format!("No difference{above} is significant{rest}."))
 }
 
 impl Difference<'_, '_> {
