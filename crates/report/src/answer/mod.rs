@@ -352,7 +352,8 @@ mod tests {
         }
         let text = answer(&trials);
         assert!(text.contains("No file system is clearly fastest"), "{text}");
-        let sentence = "No difference above 1 % is significant with these trials; more seeds may decide";
+        let sentence =
+            "No difference above 1 % is significant with these trials; more seeds may decide";
         assert!(text.contains(sentence), "{text}");
     }
 
