@@ -123,7 +123,7 @@ fn each_step_along_an_axis_of_one_result_has_a_verdict() {
         ("steps --by disk", "no trial has a disk; they differ in kernel"),
         ("steps --by threads", "all trials have the same threads, 1 thread; they differ in kernel"),
         ("steps --by colour", "invalid value 'colour'"),
-        ("steps", "with --by kernel"),
+        ("steps", "fsdyno compare steps --by kernel"),
         ("steps steps --explain", "--by"),
         ("steps --by kernel --explain", "steps cannot be explained: it did not run in the lab"),
     ] {
