@@ -16,8 +16,8 @@ const LONG: Duration = Duration::from_secs(15 * 60);
 /// The part of the work that a first look does. [OWN]
 const PART: u64 = 10;
 
-/// The minimum of a reduced parameter, below which phases are too short to be compared. [OWN]
-const MIN: u64 = 100;
+/// The minimum of a parameter whose value fsdyno reduces, below which phases are too short to be compared. [OWN]
+pub(crate) const MIN_REDUCED: u64 = 100;
 
 /// Options with a value that the proposed command does not keep: it has its own number of trials and its own folder.
 const DROPPED: [&str; 6] = ["--repeat", "--width", "--at-most", "--out", "--name", "--note"];
@@ -126,7 +126,7 @@ fn smaller(kind: &Kind, parameter: &str, cells: &[Cell]) -> Option<u64> {
         return None;
     }
     let full: u64 = first.parse().ok()?;
-    let value = (full / PART).max(MIN);
+    let value = (full / PART).max(MIN_REDUCED);
     (value < full).then_some(value)
 }
 

@@ -7,7 +7,7 @@ use std::path::Path;
 use fsdyno_record::bounded::{self, WRITTEN};
 use fsdyno_record::suggest;
 
-pub use file::{FileError, Source, Text};
+pub use file::{FileError, Source, Text, one_line};
 
 /// A catalog: files of one folder, by name.
 #[derive(Clone, Copy, Debug)]

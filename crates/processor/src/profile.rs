@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use fsdyno_catalog::one_line;
 use fsdyno_record::processor::{self, Caches, DEFAULT_FETCH_WAYS, EVENTS, Processor};
 use serde::{Deserialize, Serialize};
 
@@ -104,15 +105,6 @@ const INSTRUCTION_NS: std::ops::RangeInclusive<f64> = 0.03..=8.0;
 const MAX_NS: f64 = 100_000.0;
 /// The maximum error: a profile with a larger error is useless.
 const MAX_PERCENT: u64 = 1000;
-
-/// Returns the parser's message on one line, with its position.
-fn one_line(text: &str, error: &toml::de::Error) -> String {
-    let message = error.message().replace('\n', ", ");
-    let Some(before) = error.span().and_then(|span| text.get(..span.start)) else { return message };
-    let line = before.matches('\n').count() + 1;
-    let column = before.chars().rev().take_while(|letter| *letter != '\n').count() + 1;
-    format!("line {line}, column {column}: {message}")
-}
 
 impl Profile {
     /// Parses a profile and checks its values.

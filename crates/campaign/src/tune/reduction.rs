@@ -8,6 +8,7 @@ use fsdyno_workload::workloads;
 
 use super::request::Budget;
 use super::{Tuning, is_lab, request_for_space, restrict_space, restriction, settings};
+use crate::first_look::MIN_REDUCED;
 use crate::matrix_request::Cell;
 use crate::notes::say;
 use crate::speed::Speeds;
@@ -15,9 +16,6 @@ use crate::{Experiment, Failure};
 
 /// The part of the budget that the smallest search may take; the rest is for the candidates that it finds. [OWN]
 const SHARE_OF_SMALLEST: f64 = 0.4;
-
-/// The minimum of a reduced parameter, below which phases are too short to be compared. [OWN]
-const MIN: u64 = 100;
 
 /// The maximum number of reductions: part of a trial's time does not depend on its work, so the first one may be too
 /// small.
@@ -53,7 +51,7 @@ impl Tuning {
             }
             let before = self.reductions.clone();
             self = self.reduce(&parameters, |_, full| {
-                round((full as f64 / excess) as u64).max(MIN).min(full)
+                round((full as f64 / excess) as u64).max(MIN_REDUCED).min(full)
             })?;
             if self.reductions == before {
                 break;

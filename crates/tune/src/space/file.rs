@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use fsdyno_catalog::one_line;
 use serde::Deserialize;
 
 use super::{
@@ -58,15 +59,6 @@ struct ConflictEntry {
     between: (String, String),
     #[serde(default)]
     why: String,
-}
-
-/// Returns the parser's message on one line, with its position.
-fn one_line(text: &str, error: &toml::de::Error) -> String {
-    let message = error.message().replace('\n', ", ");
-    let Some(before) = error.span().and_then(|span| text.get(..span.start)) else { return message };
-    let line = before.matches('\n').count() + 1;
-    let column = before.chars().rev().take_while(|letter| *letter != '\n').count() + 1;
-    format!("line {line}, column {column}: {message}")
 }
 
 impl Space {
