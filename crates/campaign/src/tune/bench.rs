@@ -106,7 +106,7 @@ impl Bench<'_, '_> {
                 format_budget(self.budget),
                 rough(each),
                 self.least,
-                rough(each * self.least as u32)
+                rough(times(each, self.least))
             )));
         }
         say(&format!("fsdyno: {}", outlook(self.budget, each, self.least)));
