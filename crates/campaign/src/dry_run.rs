@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
+use std::time::Duration;
 
 use fsdyno_axes::naming::RowNames;
 use fsdyno_axes::{AXES, venue};
@@ -61,7 +62,13 @@ pub fn of_experiment(
     let time = match speeds.estimate(planned, usize::from(experiment.spec.jobs)) {
         Some(estimate) => {
             let estimate = estimate.with_boots(speeds.boots(boots));
-            let look = first_look::of(&experiment.spec, cells, &estimate, session.command);
+            let look = first_look::of(
+                &experiment.spec,
+                cells,
+                &estimate,
+                session.command,
+                Experiment::trials_time,
+            );
             let look = look.filter(|_| notes::are_shown()).map(|line| line + "\n");
             format!("time: {estimate}\n{}", look.unwrap_or_default())
         }
@@ -79,6 +86,16 @@ fn check(
     let stored = Store::read_trials(folder)?;
     experiment.check_rule(&stored)?;
     experiment.prepare_venues(folder, &stored, session, Mode::Dry)
+}
+
+impl Experiment {
+    /// Estimates the time of the trials of a request; `None` if it is invalid or their speed is not known.
+    pub(crate) fn trials_time(spec: &RunSpec) -> Option<Duration> {
+        let experiment = Experiment::resolve(spec.clone()).ok()?;
+        let schedule = experiment.schedule();
+        let cells = schedule.iter().filter_map(|slot| experiment.cells.get(slot.cell));
+        Some(Speeds::load().estimate(cells, usize::from(spec.jobs))?.time)
+    }
 }
 
 /// Inspects the drives of the cells, as a real run does.

@@ -268,7 +268,13 @@ impl Experiment {
             say(&format!("fsdyno: {}, {estimate}", counted(todo.len(), "trial")));
             // A run that continues an earlier one has had its first look.
             let is_first = stored == 0 && schedule.iter().any(|slot| slot.round == 0);
-            let look = first_look::of(&self.spec, cells, &estimate, session.command);
+            let look = first_look::of(
+                &self.spec,
+                cells,
+                &estimate,
+                session.command,
+                Experiment::trials_time,
+            );
             look.filter(|_| is_first).iter().for_each(|line| say(&format!("fsdyno: {line}")));
         }
         let before = store.trials().len();
@@ -280,12 +286,12 @@ impl Experiment {
     /// Reports stored trials without a request log; they are not run again to get one.
     fn report_unlogged(&self, store: &Store, schedule: &[Slot]) {
         let stored = schedule.iter().filter(|slot| crate::is_stored(store, &self.cells, slot));
-        let unlogged = stored.filter_map(|slot| {
-            let plan = &self.cells.get(slot.cell)?.plan;
-            let name = fsdyno_venue::request_log::name(&trial_id(plan, slot.seed));
-            (!store.folder().join(name).exists()).then_some(())
-        });
-        let unlogged = unlogged.count();
+        let has_no_log = |slot: &&Slot| {
+            let Some(cell) = self.cells.get(slot.cell) else { return false };
+            let name = fsdyno_venue::request_log::name(&trial_id(&cell.plan, slot.seed));
+            !store.folder().join(name).exists()
+        };
+        let unlogged = stored.filter(has_no_log).count();
         if self.spec.keep_log && unlogged > 0 {
             say(&format!(
                 "fsdyno: {unlogged} of these have no request log and are not run again for it; for logs give a new \

@@ -7,8 +7,8 @@ use fsdyno_record::units::rough;
 use fsdyno_workload::params::Domain;
 use fsdyno_workload::workloads::{self, Kind};
 
-use crate::speed::{Estimate, Speeds};
-use crate::{Cell, Experiment, RunSpec};
+use crate::speed::Estimate;
+use crate::{Cell, RunSpec};
 
 /// The time of a run from which a first look is proposed. [OWN]
 const LONG: Duration = Duration::from_secs(15 * 60);
@@ -27,9 +27,15 @@ const DROPPED_FLAGS: [&str; 2] = ["--dry-run", "--mix"];
 
 /// Returns a line that proposes a shorter command, if a run with this estimate is long: `first look, about 4 min:
 /// fsdyno run ...`. `None` for other commands than `fsdyno run`, for a shard and for ranks, and if the time of a
-/// shorter run is not known or not less than half of the time.
-pub fn of(spec: &RunSpec, cells: &[Cell], whole: &Estimate, command: &str) -> Option<String> {
-    line(spec, cells, whole.time, command, &|spec| Some(estimate(spec)? + whole.boots))
+/// shorter run is not known or not less than half of the time. `trials` estimates the time of the trials of a request.
+pub fn of(
+    spec: &RunSpec,
+    cells: &[Cell],
+    whole: &Estimate,
+    command: &str,
+    trials: fn(&RunSpec) -> Option<Duration>,
+) -> Option<String> {
+    line(spec, cells, whole.time, command, &|spec| Some(trials(spec)? + whole.boots))
 }
 
 fn line(
@@ -59,14 +65,6 @@ fn line(
 fn is_run(words: &[String]) -> bool {
     let command = words.iter().skip(1).find(|word| !word.starts_with('-'));
     command.is_some_and(|word| word == "run") && !words.iter().any(|word| word == "--")
-}
-
-/// Estimates the time of the trials of a request.
-fn estimate(spec: &RunSpec) -> Option<Duration> {
-    let experiment = Experiment::resolve(spec.clone()).ok()?;
-    let schedule = experiment.schedule();
-    let cells = schedule.iter().filter_map(|slot| experiment.cells.get(slot.cell));
-    Some(Speeds::load().estimate(cells, usize::from(spec.jobs))?.time)
 }
 
 /// A smaller value of a parameter.
@@ -186,6 +184,7 @@ fn words(command: &str) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Experiment;
 
     const MINUTE: Duration = Duration::from_secs(60);
 

@@ -136,11 +136,10 @@ pub fn legend(compared: &Compared) -> Vec<(String, String)> {
              below 0.05"
         ),
     );
-    if compared.count(Verdict::Undecided) > 0 {
-        add(verdict(Verdict::Undecided), UNDECIDED);
-    }
-    if compared.count(Verdict::WithinError) > 0 {
-        add(verdict(Verdict::WithinError), WITHIN_ERROR);
+    for (seen, meaning) in [(Verdict::Undecided, UNDECIDED), (Verdict::WithinError, WITHIN_ERROR)] {
+        if compared.count(seen) > 0 {
+            add(verdict(seen), meaning);
+        }
     }
     let notes = compared.rows.iter().filter_map(|row| row.comparison?.note()?.split_once(": "));
     notes.for_each(|(name, meaning)| add(name, meaning));
