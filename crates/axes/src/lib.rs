@@ -7,6 +7,7 @@
 
 pub mod along;
 pub mod naming;
+mod percent;
 mod request;
 pub mod subject;
 mod table;
@@ -18,6 +19,7 @@ use std::cmp::Ordering;
 use fsdyno_record::Plan;
 use subject::Subject;
 
+pub use percent::{Percent, parse_width};
 pub use request::{DEFAULT_RAM, Request, Size, bytes};
 pub use table::{AXES, MAX_CLIENTS, MAX_THREADS, TODAY};
 pub use values::{parts, whole_number};

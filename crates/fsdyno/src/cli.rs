@@ -14,7 +14,7 @@ use std::path::PathBuf;
 
 use clap::builder::NonEmptyStringValueParser;
 use clap::{Args, Parser, Subcommand};
-use fsdyno_axes::whole_number;
+use fsdyno_axes::{Percent, parse_width, whole_number};
 use fsdyno_campaign::about::{parse_name, parse_note};
 use fsdyno_campaign::spec::{DEADLINES, JOBS, REPEATS, SEEDS};
 use fsdyno_campaign::{RunSpec, Shard};
@@ -31,9 +31,8 @@ pub use look_up::{List, Note, Show};
 pub use parse::{command, parse_args, suggest_nearest_command};
 use ranks::RanksArgs;
 pub use values::RANKS;
-use values::parse_width;
 pub use values::{
-    ComparisonArgs, Listable, NamedFormat, Percent, Showable, TRIAL_FORMATS, folder, format,
+    ComparisonArgs, Listable, NamedFormat, Showable, TRIAL_FORMATS, folder, format,
     name_parser,
 };
 

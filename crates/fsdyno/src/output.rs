@@ -10,13 +10,9 @@ use crate::exit::{Exit, Failure};
 /// Writes data to stdout. A broken pipe is not an error: the reader has closed it.
 pub fn write_data(text: &str) -> Result<(), Failure> {
     let mut out = std::io::stdout().lock();
-    let written = out
-        .write_all(text.as_bytes())
-        .and_then(|()| if text.ends_with('\n') { Ok(()) } else { out.write_all(b"\n") });
-    match written.and_then(|()| out.flush()) {
-        Err(error) if error.kind() != ErrorKind::BrokenPipe => Err(write_failure(&error)),
-        _ => Ok(()),
-    }
+    let end = if text.ends_with('\n') { "" } else { "\n" };
+    let written = write!(out, "{text}{end}").and_then(|()| out.flush());
+    written.or_else(unless_closed)
 }
 
 /// Writes lines to stdout one by one, so that a long list does not have to fit in memory.
@@ -24,22 +20,18 @@ pub fn write_lines(lines: impl Iterator<Item = Result<String, Failure>>) -> Resu
     let mut out = std::io::BufWriter::new(std::io::stdout().lock());
     for line in lines {
         let line = line?;
-        match writeln!(out, "{line}") {
-            Ok(()) => {}
-            Err(error) if error.kind() == ErrorKind::BrokenPipe => return Ok(()),
-            Err(error) => return Err(write_failure(&error)),
+        if let Err(error) = writeln!(out, "{line}") {
+            return unless_closed(error);
         }
     }
-    match out.flush() {
-        Err(error) if error.kind() != ErrorKind::BrokenPipe => Err(write_failure(&error)),
-        _ => Ok(()),
-    }
+    out.flush().or_else(unless_closed)
 }
 
-fn write_failure(error: &std::io::Error) -> Failure {
-    Failure {
-        exit: Exit::InvalidUse,
-        message: format!("failed to write to standard output: {error}"),
+/// Returns the failure of an error on stdout, unless its reader has closed it.
+fn unless_closed(error: std::io::Error) -> Result<(), Failure> {
+    match error.kind() {
+        ErrorKind::BrokenPipe => Ok(()),
+        _ => Err(Failure::invalid_use(format!("failed to write to standard output: {error}"))),
     }
 }
 

@@ -3,11 +3,12 @@
 use std::path::PathBuf;
 
 use clap::Args;
+use fsdyno_axes::Percent;
 use fsdyno_report::compare::Metric;
 use fsdyno_report::{Format, SpecialFormat};
 
 use super::values::axis_parser;
-use super::{NamedFormat, Percent, REPEATS, format, name_parser, whole_number};
+use super::{NamedFormat, REPEATS, format, name_parser, whole_number};
 
 /// `fsdyno compare`
 #[derive(Args, Debug)]

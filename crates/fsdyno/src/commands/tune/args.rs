@@ -3,14 +3,14 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use fsdyno_axes::whole_number;
+use fsdyno_axes::{Percent, whole_number};
 use fsdyno_campaign::RunSpec;
 use fsdyno_campaign::spec::{JOBS, SEEDS};
 use fsdyno_campaign::tune::{Budget, TuneRequest};
 use fsdyno_filesystem::Author;
 use fsdyno_report::Format;
 
-use crate::cli::{NamedFormat, Percent, RunAxes, folder, format};
+use crate::cli::{NamedFormat, RunAxes, folder, format};
 
 /// The formats of a result.
 const FORMATS: &[NamedFormat] = &[
