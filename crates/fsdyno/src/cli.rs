@@ -32,8 +32,7 @@ pub use parse::{command, parse_args, suggest_nearest_command};
 use ranks::RanksArgs;
 pub use values::RANKS;
 pub use values::{
-    ComparisonArgs, Listable, NamedFormat, Showable, TRIAL_FORMATS, folder, format,
-    name_parser,
+    ComparisonArgs, Listable, NamedFormat, Showable, TRIAL_FORMATS, folder, format, name_parser,
 };
 
 /// A dynamometer for file systems: shows which one is fastest for a workload, why, and at what cost.
