@@ -71,6 +71,24 @@ fn text_is_aligned_and_an_empty_column_takes_no_space() {
 }
 
 #[test]
+fn a_note_of_all_rows_is_written_once() {
+    let text_of = |rows: &[[&'static str; 2]]| {
+        let columns = vec![
+            Column::words("name", |row: &[&'static str; 2]| row[0].into()),
+            Column::new(Kind::Notes, "notes", |row: &[&'static str; 2]| row[1].into()),
+        ];
+        let document = Document(vec![Block::Table(Table::of(columns, rows))]);
+        text::text(&document, Style { width: 80, ..Style::default() }, false)
+    };
+    let shared = text_of(&[["one", "ODD"], ["two", "ODD"]]);
+    assert!(shared.contains("one\ntwo\n  all rows: ODD\n"), "{shared}");
+    let different = text_of(&[["one", "ODD"], ["two", "EVEN"]]);
+    assert!(different.contains("one  ODD\ntwo  EVEN\n"), "{different}");
+    let single = text_of(&[["one", "ODD"]]);
+    assert!(single.contains("one  ODD\n"), "{single}");
+}
+
+#[test]
 fn a_narrow_text_omits_columns_and_names_them() {
     let text = written(Format::Text, 12);
     assert!(text.contains("\nname\na|<b>\nlong, name\n    ODD\n"), "{text}");

@@ -125,6 +125,7 @@ impl Writer<'_> {
         let (group, notes) = (position_of(Kind::Group), position_of(Kind::Notes));
         // A label that does not fit has no further lines.
         let label = label_column(&[table]).filter(|column| layout.widths[*column] > 0);
+        let shared = notes.and_then(|column| shared_note(table, column));
         let mut last = None;
         for (index, row) in table.rows.iter().enumerate() {
             let group_name = group.map(|column| row.cells[column].as_str());
@@ -146,8 +147,12 @@ impl Writer<'_> {
             let line = layout.line(table, cell, mark);
             let width = label.map_or(0, |column| layout.widths[column]);
             let names = name.iter().skip(1).map(|part| truncate(part, width, mark));
+            let notes = notes.filter(|_| shared.is_none());
             let notes = notes.map_or("", |column| &row.cells[column]);
             self.row(row, line.trim_end(), names.collect(), notes);
+        }
+        if let Some(note) = shared {
+            self.paint_paragraph(&format!("  all rows: {note}"), "    ", "33");
         }
         self.layouts.insert(table.column_group, layout);
     }
@@ -352,6 +357,14 @@ fn code(tone: Tone) -> &'static str {
         Tone::Doubtful => "33",
         Tone::Faint => "2",
     }
+}
+
+/// Returns the note that all rows of a table have, if there are several rows.
+fn shared_note(table: &Table, column: usize) -> Option<&str> {
+    let (first, others) = table.rows.split_first()?;
+    let note = first.cells[column].as_str();
+    let is_shared = !note.is_empty() && !others.is_empty();
+    (is_shared && others.iter().all(|row| row.cells[column] == note)).then_some(note)
 }
 
 /// The heads and the rows.
