@@ -166,8 +166,7 @@ fn run_in_guest() {
 fn take_turns() -> Result<String, Box<dyn Error>> {
     mount("tmpfs", "/mnt", "tmpfs", MountFlags::empty(), None)?;
     let mut report = String::new();
-    // The first round warms up, so that the later ones find pages and directory entries in the caches.
-    for round in 0..=ROUNDS {
+    for _ in 0..ROUNDS {
         run_bare_loop()?;
         let bare = run_bare_loop()?;
         calls::engine(Path::new("/mnt"), FILES)?;
@@ -175,9 +174,7 @@ fn take_turns() -> Result<String, Box<dyn Error>> {
         let words =
             |field: fn(PhaseCost) -> u64| costs.map(|costs| field(costs).to_string()).join(" ");
         let (engine, calls) = (words(|costs| costs.ns), words(|costs| costs.calls));
-        if round > 0 {
-            report += &format!("bare {bare}\nengine {engine}\ncalls {calls}\n");
-        }
+        report += &format!("bare {bare}\nengine {engine}\ncalls {calls}\n");
     }
     Ok(report)
 }

@@ -50,12 +50,11 @@ fn machine(job: &str) -> Machine {
     }
 }
 
-fn run(
-    guest: &Guest,
-    job: &str,
-    watch: &mut dyn FnMut(&Progress) -> Watch,
-) -> Result<Finished, RunError> {
-    guest.run(&machine(job), job.as_bytes(), watch)
+/// Runs a job in a guest.
+type Run<'r> = &'r dyn Fn(&str, &mut dyn FnMut(&Progress) -> Watch) -> Result<Finished, RunError>;
+
+fn is_full_test() -> bool {
+    std::env::var("FSDYNO_TEST").is_ok_and(|it| it == "full")
 }
 
 fn go_on(_: &Progress) -> Watch {
@@ -91,22 +90,29 @@ fn every_end_of_a_guest_is_reported() {
     };
     let [guest, equal] = [(), ()].map(|()| lab.0.prepare(&lab.1).unwrap());
     assert_eq!(guest.lab_id(), equal.lab_id(), "the same parts are the same lab");
-    two_runs_report_the_same_nanoseconds(&guest);
-    saved_guests_resume_identically(&lab);
-    a_panic_has_the_console(&guest);
-    a_silent_guest_has_stalled(&guest);
-    a_stopped_guest_leaves_no_process(&guest);
-    a_killed_qemu_has_died(&guest);
+    let boot: Run<'_> = &|job, watch| guest.run(&machine(job), job.as_bytes(), watch);
+    two_runs_report_the_same_nanoseconds(boot);
+    let cache = Cache::at(folder.path()).unwrap();
+    saved_guests_resume_identically(&lab, &cache);
+    // The ends of guests that boot cold are tested by the long tests.
+    let saved = guest.snapshot(&machine("report"), &cache, &|_| {}, &mut go_on).unwrap();
+    let resume: Run<'_> =
+        &|job, watch| guest.run_from(&saved, &machine(job), job.as_bytes(), watch);
+    let run = if is_full_test() { boot } else { resume };
+    a_panic_has_the_console(run);
+    a_silent_guest_has_stalled(run);
+    a_stopped_guest_leaves_no_process(run);
+    a_killed_qemu_has_died(run);
     assert_eq!(qemus(), [""; 0], "a QEMU is left");
 }
 
-fn two_runs_report_the_same_nanoseconds(guest: &Guest) {
-    let one = run(guest, "report", &mut go_on).unwrap();
+fn two_runs_report_the_same_nanoseconds(run: Run<'_>) {
+    let one = run("report", &mut go_on).unwrap();
     // The second runs concurrently with processes that occupy the processors.
     let mut burners: Vec<_> = (0..2)
         .map(|_| Command::new("sh").args(["-c", "while :; do :; done"]).spawn().unwrap())
         .collect();
-    let two = run(guest, "report", &mut go_on);
+    let two = run("report", &mut go_on);
     for burner in &mut burners {
         burner.kill().unwrap();
         burner.wait().unwrap();
@@ -120,14 +126,12 @@ fn two_runs_report_the_same_nanoseconds(guest: &Guest) {
 }
 
 /// Resumes from a cached snapshot, from one made again, and from one that replaces a damaged one.
-fn saved_guests_resume_identically((lab, parts): &(Lab, Parts)) {
-    let folder = tempfile::tempdir().unwrap();
-    let cache = Cache::at(folder.path()).unwrap();
+fn saved_guests_resume_identically((lab, parts): &(Lab, Parts), cache: &Cache) {
     let machine = machine("report");
     // A new guest each time, because a guest reads its snapshot only once.
     let resume = || {
         let guest = lab.prepare(parts).unwrap();
-        let snapshot = guest.snapshot(&machine, &cache, &|_| {}, &mut go_on).unwrap();
+        let snapshot = guest.snapshot(&machine, cache, &|_| {}, &mut go_on).unwrap();
         let run = || text(&guest.run_from(&snapshot, &machine, b"report", &mut go_on).unwrap());
         assert_ne!(guest.components_from(&snapshot), *guest.components());
         (run(), run(), guest.components_from(&snapshot))
@@ -139,7 +143,7 @@ fn saved_guests_resume_identically((lab, parts): &(Lab, Parts)) {
     let expected = resume();
     assert_eq!(expected.0, expected.1);
     assert_eq!(resume(), expected, "the cached one");
-    let rounds = if std::env::var("FSDYNO_TEST").is_ok_and(|it| it == "full") { 3 } else { 1 };
+    let rounds = if is_full_test() { 3 } else { 1 };
     for round in 0..rounds {
         std::fs::remove_file(cached()).unwrap();
         assert_eq!(resume(), expected, "made again, round {round}");
@@ -155,22 +159,22 @@ fn text(finished: &Finished) -> String {
     String::from_utf8(finished.report.clone()).unwrap()
 }
 
-fn a_panic_has_the_console(guest: &Guest) {
-    let error = run(guest, "panic", &mut go_on).unwrap_err();
+fn a_panic_has_the_console(run: Run<'_>) {
+    let error = run("panic", &mut go_on).unwrap_err();
     assert!(matches!(error, RunError::Panicked { .. }), "{error}");
     let text = error.to_string();
     assert!(text.contains("this guest will panic"), "{text}");
     assert!(text.contains("Attempted to kill init"), "{text}");
 }
 
-fn a_silent_guest_has_stalled(guest: &Guest) {
-    let error = run(guest, "loop", &mut go_on).unwrap_err();
+fn a_silent_guest_has_stalled(run: Run<'_>) {
+    let error = run("loop", &mut go_on).unwrap_err();
     assert!(matches!(error, RunError::Stalled { .. }), "{error}");
 }
 
-fn a_stopped_guest_leaves_no_process(guest: &Guest) {
+fn a_stopped_guest_leaves_no_process(run: Run<'_>) {
     let mut seen = 0;
-    let error = run(guest, "beat", &mut |progress| {
+    let error = run("beat", &mut |progress| {
         if progress.ops_done == 0 {
             return Watch::GoOn;
         }
@@ -182,8 +186,8 @@ fn a_stopped_guest_leaves_no_process(guest: &Guest) {
     assert_eq!((seen, qemus().len()), (1, 0));
 }
 
-fn a_killed_qemu_has_died(guest: &Guest) {
-    let error = run(guest, "beat", &mut |progress| {
+fn a_killed_qemu_has_died(run: Run<'_>) {
+    let error = run("beat", &mut |progress| {
         if progress.ops_done > 0 {
             for pid in qemus() {
                 Command::new("kill").args(["-KILL", &pid]).status().unwrap();

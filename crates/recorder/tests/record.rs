@@ -17,9 +17,9 @@ fn inside(recorded: &Recorded) -> u64 {
 
 #[test]
 fn no_call_of_eight_threads_is_lost() {
-    // 8 threads with 8 calls per round: 102,400 calls; 1,024,000 in a full test.
+    // 8 threads with 8 calls per round: 51,200 calls; 1,024,000 in a full test.
     let full = std::env::var("FSDYNO_TEST").is_ok_and(|it| it == "full");
-    let rounds = if full { 16_000 } else { 1_600 };
+    let rounds = if full { 16_000 } else { 800 };
     let recorded = none_is_lost(rounds, RecordMethod::Auto, &[]);
     assert_eq!(recorded.end.notes.len(), 0, "{:?}", recorded.end.notes);
 }
@@ -41,8 +41,8 @@ fn calls_by_syscall_2_are_recorded_inside_the_program() {
 
 #[test]
 fn no_call_is_lost_in_a_static_program_or_by_stops_alone() {
-    none_is_lost(160, RecordMethod::Ptrace, &[]);
-    let recorded = none_is_lost(160, RecordMethod::Inside, &["-static"]);
+    none_is_lost(80, RecordMethod::Ptrace, &[]);
+    let recorded = none_is_lost(80, RecordMethod::Inside, &["-static"]);
     assert_eq!(inside(&recorded), 0);
     let what = "programs without a dynamic C library (static, Go), whose calls all stopped";
     assert_eq!(recorded.end.notes.get(what), Some(&1), "{:?}", recorded.end.notes);

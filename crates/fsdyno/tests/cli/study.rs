@@ -333,10 +333,10 @@ fn the_study_of_the_docs_is_read_and_dry_run() {
     assert!([0, 3].contains(&code(&output)), "{}", stderr(&output));
     assert!(stdout(&output).contains("2000 unlink"), "{}", stdout(&output));
     // Two kernels are two plans of a row, and no curve.
-    let kernels = study(folder.path(), text, "--kernel 6.1 --kernel 5.10 --dry-run");
+    let kernels = study(folder.path(), text, "--kernel 6.1 --kernel 6.12 --dry-run");
     assert!([0, 3].contains(&code(&kernels)), "{}", stderr(&kernels));
     let with_kernel = text.replace("cacheable = \"256M\"", "kernel = \"6.1\"");
-    assert_eq!(code(&study(folder.path(), &with_kernel, "--kernel 5.10 --dry-run")), 2);
+    assert_eq!(code(&study(folder.path(), &with_kernel, "--kernel 6.12 --dry-run")), 2);
     let misspelt = text.replace("phase = \"delete\"", "phase = \"delet\"");
     let output = study(folder.path(), &misspelt, "--dry-run");
     let promised = page.split("fsdyno: ./journal.toml:").nth(1).unwrap().lines().next().unwrap();

@@ -83,7 +83,7 @@ fn count(row: &Value, key: &str) -> usize {
 #[test]
 fn a_journal_keeps_what_was_acknowledged_on_an_honest_disk_and_not_on_one_that_drops_flushes() {
     let Some(folder) = lab() else { return };
-    let cuts = if full() { 200 } else { 6 };
+    let cuts = if full() { 200 } else { 4 };
     let kinds = if full() { "--fs ext4 --fs xfs --fs btrfs" } else { "--fs ext4" };
     let kinds = format!("{kinds} {}", size());
     let args = format!("--set protocol=qmail {kinds} --cuts {cuts} --out honest");
@@ -102,7 +102,7 @@ fn a_journal_keeps_what_was_acknowledged_on_an_honest_disk_and_not_on_one_that_d
     assert_eq!(code(&other), 2, "{}", stderr(&other));
     assert!(stderr(&other).contains("has ext4 from another command"), "{}", stderr(&other));
     // Without --out, the results are in a new folder.
-    let args = format!("--set protocol=qmail {kinds} --cuts 5 --misbehave drops-flushes");
+    let args = format!("--set protocol=qmail {kinds} --cuts 3 --misbehave drops-flushes");
     for row in rows(&crash(folder.path(), &args), 1) {
         assert!(sum(&row, VIOLATIONS) > 0, "{}", row["label"]);
     }
@@ -166,7 +166,7 @@ fn assert_lost_syncs_are_detected(work: &str, modes: &[&str], cuts: usize) {
 /// A reader renames each message, so that a name made durable by a sync of its directory is soon out of date.
 #[test]
 fn a_missing_directory_sync_is_detected_if_a_reader_renames_delivered_mail() {
-    assert_lost_syncs_are_detected(MAIL, &["honest", "nodir"], 8);
+    assert_lost_syncs_are_detected(MAIL, &["honest", "nodir"], 5);
 }
 
 #[test]

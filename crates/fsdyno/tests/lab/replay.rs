@@ -83,7 +83,7 @@ fn violations(row: &Value) -> u64 {
 fn power_cuts_during_a_replay_lose_synced_data_only_without_barriers() {
     let Some(folder) = lab() else { return };
     record(folder.path(), SYNCED);
-    let cuts = if full() { 100 } else { 5 };
+    let cuts = if full() { 100 } else { 3 };
     let more_kinds = if full() { "--fs xfs --fs btrfs" } else { "" };
     let args = format!(
         "crash replay --set trace=it.trace --fs ext4 --fs 'off=ext4 @ barrier=0' {more_kinds} --cuts {cuts} {} --out out \

@@ -197,7 +197,9 @@ fn random_configurations_have_the_report_and_calls_of_the_real_program() {
     let kind = workloads::find("postmark").unwrap();
     let mut draws = stream(1, "postmark configurations");
     let (mut reported, mut ran_out, mut seen) = (0, 0, BTreeMap::<String, u64>::new());
-    for case in 0..CASES {
+    let is_full = std::env::var("FSDYNO_TEST").is_ok_and(|it| it == "full");
+    let cases = if is_full { CASES } else { CASES / 2 };
+    for case in 0..cases {
         let (text, locations) = configuration(&mut draws, &folder.0);
         let (report, calls) = run_real(&folder.0, &text, locations);
         let map = kind.config.unwrap()("config", &|_| Ok(text.clone().into_bytes())).unwrap();
@@ -247,6 +249,9 @@ fn random_configurations_have_the_report_and_calls_of_the_real_program() {
         reported += 1;
     }
     eprintln!("{reported} equal runs, {ran_out} runs out of files in both; calls {seen:?}");
-    assert!(reported >= 20 && ran_out > 0, "{reported} reports, {ran_out} ran out of files");
+    assert!(
+        reported * 12 >= cases * 5 && ran_out > 0,
+        "{reported} reports, {ran_out} ran out of files"
+    );
     assert_eq!(seen.len(), 8, "each call was seen: {seen:?}");
 }
