@@ -52,7 +52,8 @@ pub struct Compare {
     /// The smallest difference that matters, in percent; times that differ by less are the same
     #[arg(long, value_name = "PERCENT", default_value = "3%", visible_alias = "least-difference")]
     pub threshold: Percent,
-    /// Compare this phase only; may be repeated, or several separated by commas
+    /// Compare this phase only; may be repeated, or several separated by commas. The name of the system call also
+    /// finds the phase: unlink is delete of dirops
     #[arg(long = "phase", value_name = "NAME", value_delimiter = ',')]
     pub phases: Vec<String>,
     /// The measure of each phase to compare
