@@ -134,11 +134,27 @@ mod tests {
     #[test]
     fn any_other_name_is_refused_with_all_phases() {
         for (name, workload, expected) in [
-            ("mkdir", "dirops", "--phase 'mkdir' is not a phase: give one of these; dirops has create, delete"),
+            (
+                "mkdir",
+                "dirops",
+                "--phase 'mkdir' is not a phase: give one of these; dirops has create, delete",
+            ),
             ("creaet", "dirops", "did you mean 'create'?; dirops has create, delete"),
-            ("stat", "bonnie", "it may be stat-seq or stat-random; bonnie has char-write, char-unlink, "),
-            ("delete", "bonnie", "it may be char-unlink or unlink or delete-seq or delete-random; "),
-            ("unlink", "calls", "it may be unlink-link or unlink-symlink or remove; calls has create, "),
+            (
+                "stat",
+                "bonnie",
+                "it may be stat-seq or stat-random; bonnie has char-write, char-unlink, ",
+            ),
+            (
+                "delete",
+                "bonnie",
+                "it may be char-unlink or unlink or delete-seq or delete-random; ",
+            ),
+            (
+                "unlink",
+                "calls",
+                "it may be unlink-link or unlink-symlink or remove; calls has create, ",
+            ),
             ("read", "tarball", "give one of these; tarball has extract, remove"),
             ("", "dirops", "dirops has create, delete"),
         ] {

@@ -90,13 +90,8 @@ impl LabVenue {
         let time = GuestTime::from(&finished);
         let (region, disk) = (finished.disks.pop(), finished.disks.pop());
         let (Some(region), Some(disk)) = (region, disk) else { return Err(not_a_lab()) };
-        let logged = LoggedTrial {
-            report,
-            region: Arc::new(region),
-            requests: finished.log,
-            disk,
-            time,
-        };
+        let logged =
+            LoggedTrial { report, region: Arc::new(region), requests: finished.log, disk, time };
         let lost = logged.bytes()?.lost_events();
         if lost > 0 {
             return Err(VenueError::Failed(format!(

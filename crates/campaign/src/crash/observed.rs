@@ -1,13 +1,13 @@
 //! The outcomes of a crash test while its guests recover file systems: judged, stored and reported batch by batch.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use fsdyno_crash::{CutOutcome, Row};
 use fsdyno_venue::Watch;
 use fsdyno_venue::recover::{Found, RecoveryObserver};
 
-use super::test::CrashTest;
+use super::clock::Clock;
 use crate::failure::Failure;
 use crate::notes::say;
 
@@ -27,7 +27,9 @@ pub(super) struct Done {
 
 /// A crash test whose guests are running.
 pub(super) struct Observed<'a> {
-    pub test: &'a CrashTest<'a>,
+    /// The flag that ends the test when set.
+    pub stop: &'a AtomicBool,
+    pub clock: Option<&'a Clock>,
     /// The row, without outcomes.
     pub row: &'a Row,
     pub store: &'a StoreRow<'a>,
@@ -76,19 +78,17 @@ impl RecoveryObserver for Observed<'_> {
     fn progress(&self, done: u64) -> Watch {
         let (label, all) = (&self.row.label, self.all as u64);
         let total = self.kept as u64 + done;
-        if let Some(clock) = self.test.clock {
-            clock.progress(done);
-        }
+        self.clock.iter().for_each(|clock| clock.progress(done));
         // Reports progress once for each tenth of the crash points.
         let part = total * 10 / all.max(1);
         let first = self.kept as u64 * 10 / all.max(1);
         if part > self.reported.fetch_max(part, Ordering::Relaxed).max(first) && total < all {
-            let left = self.test.clock.map(|clock| clock.text()).unwrap_or_default();
+            let left = self.clock.map(Clock::text).unwrap_or_default();
             say(&format!("fsdyno: {label}: {total} of {all} crash points{left}"));
         }
-        match self.done().failure.is_some() {
+        match self.stop.load(Ordering::Relaxed) || self.done().failure.is_some() {
             true => Watch::Stop,
-            false => self.test.watch(),
+            false => Watch::GoOn,
         }
     }
 

@@ -53,8 +53,7 @@ impl Part {
                 path.display()
             ))
         };
-        let part: Part =
-            serde_json::from_str(&text).map_err(|error| refused(error.to_string()))?;
+        let part: Part = serde_json::from_str(&text).map_err(|error| refused(error.to_string()))?;
         match part.crash_part {
             VERSION => Ok(Some(part)),
             other => Err(refused(format!("it has version {other}, not {VERSION}"))),

@@ -296,8 +296,7 @@ impl CrashRun {
     /// Tests whether a stored row is that of a cell under these settings.
     fn is_row_of(&self, row: &Row, cell: &Cell) -> bool {
         // A trial without a timed phase has no crash points.
-        let is_complete =
-            row.outcomes.is_empty() || row.outcomes.len() == self.cuts.count as usize;
+        let is_complete = row.outcomes.is_empty() || row.outcomes.len() == self.cuts.count as usize;
         is_complete && self.has_plan_of(row, cell)
     }
 

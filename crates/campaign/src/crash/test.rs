@@ -101,7 +101,7 @@ pub fn job(plan: &Plan, seed: u64, deadline: Nanos) -> Job {
 }
 
 impl CrashTest<'_> {
-    pub(super) fn watch(&self) -> Watch {
+    fn watch(&self) -> Watch {
         if self.stop.load(Ordering::Relaxed) { Watch::Stop } else { Watch::GoOn }
     }
 
@@ -216,8 +216,9 @@ impl CrashTest<'_> {
         };
         let all = kept + request.cuts.len();
         let done = Mutex::new(Done { written: kept, outcomes, failure: None });
+        let (stop, clock) = (self.stop.as_ref(), self.clock);
         let (judge, reported) = (&judge_all, AtomicU64::new(0));
-        let observer = Observed { test: self, row, store, judge, done, kept, all, reported };
+        let observer = Observed { stop, clock, row, store, judge, done, kept, all, reported };
         let recovered = match request.cuts.is_empty() {
             true => Ok(Vec::new()),
             false => self.venue.recover(job, logged, request, jobs(self.jobs), &observer),

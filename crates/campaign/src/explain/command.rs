@@ -57,6 +57,15 @@ impl WhyRequest {
 /// A function that shows an explanation and, if there is one, the explanation that it is compared with.
 pub type Show<'s> = dyn FnMut(&Explained, Option<&Explained>) -> Result<(), Failure> + 's;
 
+/// Reduces an explanation to the first of these phases that it has, if any are given.
+fn only(explained: Explained, phases: &BTreeSet<String>) -> Explained {
+    let has = |name: &&String| explained.phases.iter().any(|phase| phase.name == **name);
+    match phases.iter().find(has).or_else(|| phases.first()) {
+        Some(name) => explained.only_phase(name),
+        None => explained,
+    }
+}
+
 /// Explains a result, or compares it with another. Stores each explanation and passes it to `show`, then writes the
 /// result's page, with the ratios and tables that `basis` specifies.
 ///
@@ -76,13 +85,6 @@ pub fn explain_result(
     let phases = match &why.phase {
         Some(name) => phase_name::resolve("--phase", name, &phase_name::of_trials(&trials))?,
         None => BTreeSet::new(),
-    };
-    let only = |explained: Explained| {
-        let has = |name: &&String| explained.phases.iter().any(|phase| phase.name == **name);
-        match phases.iter().find(has).or_else(|| phases.first()) {
-            Some(name) => explained.only_phase(name),
-            None => explained,
-        }
     };
     let all = fsdyno_report::load([&why.result])?.trials;
     results::check_baseline(basis.baseline, all.iter().map(|it| it.plan.label.as_str()))?;
@@ -117,7 +119,8 @@ pub fn explain_result(
                 baseline: baseline.clone(),
             })?;
         }
-        (explanation, baseline) = (only(explanation), baseline.map(only));
+        explanation = only(explanation, &phases);
+        baseline = baseline.map(|baseline| only(baseline, &phases));
         show(&explanation, baseline.as_ref())?;
         why.write_files(&explanation, baseline.as_ref(), &mut written)
     };

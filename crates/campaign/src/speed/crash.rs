@@ -221,10 +221,19 @@ mod tests {
         let mut speeds = Speeds::default();
         let before = estimate(&speeds, &dirops, 100, 1);
         assert_eq!(before.basis, CrashBasis::Assumed);
-        assert!(before.to_string().ends_with("(a rough estimate: no crash test has ended on this machine yet)"));
+        assert!(
+            before
+                .to_string()
+                .ends_with("(a rough estimate: no crash test has ended on this machine yet)")
+        );
         // A guest boots for 10 s, and a cut takes 2 s; the trial itself takes 10 s and 20 s.
         let logged = guest(10, 20);
-        speeds.add_crash(&dirops[0].plan, (dirops[0].ops(), &logged), (&[(10, guest(10, 20))], 1), &IDLE);
+        speeds.add_crash(
+            &dirops[0].plan,
+            (dirops[0].ops(), &logged),
+            (&[(10, guest(10, 20))], 1),
+            &IDLE,
+        );
         for (cuts, jobs, seconds) in [
             (10, 1, 60.0),
             (50, 1, 140.0),
@@ -255,7 +264,10 @@ mod tests {
         assert_eq!(found.basis, CrashBasis::Others(1));
         assert_eq!(found.time.as_secs_f64().round(), 2.0 * (10.0 + 110.0));
         let text = found.to_string();
-        assert!(text.contains("(a rough estimate from 1 earlier crash test of other workloads on"), "{text}");
+        assert!(
+            text.contains("(a rough estimate from 1 earlier crash test of other workloads on"),
+            "{text}"
+        );
         assert_eq!(speeds.estimate_crash(std::iter::empty(), 2), None);
     }
 }

@@ -110,7 +110,9 @@ mod tests {
         let parse = |text: &str| Objective::parse(Some(text), &phases);
         let objective = parse("unlink=2").unwrap();
         assert_eq!((objective.weight("delete"), objective.weight("unlink")), (2.0, 0.0));
-        assert!(parse("unlink=1,delete=1").unwrap_err().message.contains("'delete' is given twice"));
+        assert!(
+            parse("unlink=1,delete=1").unwrap_err().message.contains("'delete' is given twice")
+        );
     }
 
     #[test]

@@ -244,7 +244,12 @@ fn phases_can_be_compared_alone_and_decide_the_exit_code() {
         let compared = run(folder, &format!("compare base slower {phases}"));
         assert_eq!(code(&compared), expected, "{phases}: {}", stderr(&compared));
         let has_row = |name: &str| stdout(&compared).lines().any(|line| line.starts_with(name));
-        assert_eq!(has_row("create "), !["--phase delete", "--phase unlink"].contains(&phases), "{}", stdout(&compared));
+        assert_eq!(
+            has_row("create "),
+            !["--phase delete", "--phase unlink"].contains(&phases),
+            "{}",
+            stdout(&compared)
+        );
         assert_eq!(has_row("delete "), phases != "--phase create", "{}", stdout(&compared));
     }
     let unknown = run(folder, "compare base slower --phase mkdir");

@@ -183,7 +183,11 @@ fn one_trial_and_a_torn_line_claim_nothing_and_a_failed_trial_is_4() {
     assert_eq!(code(&compare(folder, "base torn --bisect")), 125);
     let strict = compare(folder, "base torn --fail-on undecided --format markdown");
     assert_eq!(code(&strict), 1, "{}", stderr(&strict));
-    assert!(stdout(&strict).contains("Failure because of --fail-on undecided: "), "{}", stdout(&strict));
+    assert!(
+        stdout(&strict).contains("Failure because of --fail-on undecided: "),
+        "{}",
+        stdout(&strict)
+    );
     assert_eq!(code(&compare(folder, "base torn --fail-on slower")), 0);
     write_changed_copy(folder, "failed", |trial| {
         if trial["seed"] == 2 {

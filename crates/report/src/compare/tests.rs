@@ -300,14 +300,18 @@ fn with_fail_on_undecided_every_format_agrees_with_the_exit_code() {
     let sentence = "Failure because of --fail-on undecided: 2 undecided phases, 1 only in BASE.";
     for format in [Format::Text, Format::Markdown, Format::Mail, Format::Json] {
         let style = Style { width: 1000, ..Style::default() };
-        let shown = [&plain, &strict].map(|compared| print(compared, format, style).replace('\n', " "));
+        let shown =
+            [&plain, &strict].map(|compared| print(compared, format, style).replace('\n', " "));
         assert_eq!(shown.map(|text| text.contains(sentence)), [false, true], "{format:?}");
     }
     // What is decided passes.
     let mut decided = strict;
     decided.rows.retain(|row| row.verdict() != Verdict::Undecided);
     decided.unmatched.clear();
-    assert!(!decided.fails() && !print(&decided, Format::Markdown, Style::default()).contains("Failure"));
+    assert!(
+        !decided.fails()
+            && !print(&decided, Format::Markdown, Style::default()).contains("Failure")
+    );
 }
 
 #[test]
