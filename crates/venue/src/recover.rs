@@ -88,8 +88,8 @@ struct Work<'a> {
 
 impl LabVenue {
     /// Recovers a logged trial after the requested cuts, on the requested disk, in up to `jobs` parallel guests, each
-    /// of which recovers a batch of [`CUTS_PER_GUEST`] consecutive cuts. The repair commands and the deadline are filled
-    /// in here. Returns the times of the guests that recovered a whole batch.
+    /// of which recovers a batch of [`CUTS_PER_GUEST`] consecutive cuts. The repair commands and the deadline are
+    /// filled in here. Returns the times of the guests that ended well.
     ///
     /// # Errors
     /// A guest failed for a reason other than its cut.

@@ -189,8 +189,8 @@ impl CrashRun {
                     part.row.outcomes.len()
                 )),
                 None if failure.exit == Exit::Stopped => say(&format!(
-                    "fsdyno: {label}: no crash point is stored: a guest's crash points, up to {CUTS_PER_GUEST}, are stored \
-                     when all of them are done; a resumed run begins this file system again"
+                    "fsdyno: {label}: no crash point is stored: a guest's crash points, up to {CUTS_PER_GUEST}, are \
+                     stored when all of them are done; a resumed run begins this file system again"
                 )),
                 None => {}
             }

@@ -77,8 +77,8 @@ impl std::fmt::Display for CrashEstimate {
 pub type PlannedCuts<'c> = (&'c Cell, usize);
 
 impl Speeds {
-    /// Adds a crash test that has just ended, with up to `jobs` guests at the same time, and stores the paces; ignores a
-    /// failure to store them.
+    /// Adds a crash test that has just ended, with up to `jobs` guests at the same time, and stores the paces; ignores
+    /// a failure to store them.
     pub fn learn_crash(
         plan: &Plan,
         ops: u64,
