@@ -44,7 +44,7 @@ impl<'a> RankProcess<'a> {
         version: &'a str,
     ) -> Result<Option<RankProcess<'a>>, Failure> {
         let position = position(options, is_shard)
-            .inspect_err(|failure| refusal::report(on, version, &failure.message))?;
+            .inspect_err(|failure| refusal::report(options, on, version, &failure.message))?;
         Ok(position.map(|position| RankProcess { position, options, on, version }))
     }
 

@@ -1,37 +1,40 @@
 //! A rank whose command line is refused: the other ranks of its run receive the reason, instead of waiting for it.
 
 use std::ffi::OsString;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-use fsdyno_ranks::{Position, Timeouts, launcher, meet, parent};
+use fsdyno_ranks::{Timeouts, launcher, meet, parent};
+
+use super::request::RanksOptions;
 
 /// Reports that the command line of this process cannot be parsed, if a launcher started it as a rank of a run.
 pub fn report_command_line(version: &str, error: &str) {
     let args: Vec<OsString> = std::env::args_os().skip(1).collect();
     let is_rank = args.iter().any(|arg| arg == "--ranks" || starts_with(arg, "--ranks="));
-    if !is_rank || args.first().is_none_or(|command| command != "run") {
-        return;
+    if is_rank && args.first().is_some_and(|command| command == "run") {
+        let first = error.lines().next().unwrap_or_default();
+        tell(&directories(&args), version, first.trim_start_matches("error: "));
     }
-    let first = error.lines().next().unwrap_or_default();
-    let why = first.trim_start_matches("error: ");
-    report(&directories(&args), version, why);
+}
+
+/// Reports that the options of this process are refused, if it is to be a rank of a run.
+pub(super) fn report(options: &RanksOptions, on: &[String], version: &str, why: &str) {
+    if options.ranks.is_some() && options.hosts.is_none() {
+        tell(on, version, why);
+    }
 }
 
 /// Reports to rank 0 that this process cannot be one of its ranks, or, as rank 0, to the ranks that wait for it.
-pub(super) fn report(on: &[String], version: &str, why: &str) {
+fn tell(on: &[String], version: &str, why: &str) {
     let env = |name: &str| std::env::var(name).ok();
     // A contradiction between the environment and the command line may be the reason.
     let (Ok(Some(position)), [on]) = (launcher::detect(&env, None), on) else { return };
     let Ok(on) = std::path::absolute(Path::new(on)) else { return };
-    tell(&position, on, version, why);
-}
-
-fn tell(position: &Position, on: PathBuf, version: &str, why: &str) {
     match position.rank {
-        0 => meet::show_refusal(position, &on),
+        0 => meet::show_refusal(&position, &on),
         _ => {
             let why = format!("its command line is refused: {why}");
-            parent::report_refusal(position, &on, version, Timeouts::default().gather, &why);
+            parent::report_refusal(&position, &on, version, Timeouts::default().gather, &why);
         }
     }
 }
