@@ -212,7 +212,7 @@ impl CrashTest<'_> {
                 let findings = judge(&tree, &found, &contents, cut.at);
                 CutOutcome::new(cut, &found, findings)
             });
-            judged.collect()
+            judged.collect::<Vec<CutOutcome>>()
         };
         let all = kept + request.cuts.len();
         let done = Mutex::new(Done { written: kept, outcomes, failure: None });
