@@ -249,7 +249,7 @@ mod tests {
             assert_eq!(found.basis, CrashBasis::Same(1));
         }
         let text = estimate(&speeds, &dirops, 100, 2).to_string();
-        assert_eq!(text, "about 2 min (estimated from 1 earlier crash test on this machine)");
+        assert_eq!(text, "about 3 min (estimated from 1 earlier crash test on this machine)");
         // Crash tests say nothing about the time of other trials.
         assert_eq!(speeds.estimate(dirops.iter(), 1), None);
     }
