@@ -24,7 +24,7 @@ use fsdyno_workload::workloads::UnknownWorkload;
 pub enum Exit {
     /// Success.
     Success = 0,
-    /// A negative verdict: a phase is slower, or a guarantee was violated.
+    /// A negative verdict: a phase is slower (or undecided, if requested), or a guarantee was violated.
     NegativeVerdict = 1,
     /// The request is invalid, or impossible with the folder or directory given.
     InvalidUse = 2,
@@ -42,7 +42,8 @@ pub enum Exit {
 pub const HELP: &str = "\
 Exit codes:
   0    success
-  1    a verdict is negative: a phase is slower, a guarantee was violated
+  1    a verdict is negative: a phase is slower (with compare --fail-on
+       undecided, also: undecided), a guarantee was violated
   2    invalid use: an unknown name, an invalid value, an unusable folder
   3    a requirement is missing; the message gives the command that installs it
   4    a trial failed (its record has the reason), or two records of one trial

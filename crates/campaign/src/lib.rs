@@ -25,6 +25,7 @@ pub mod matrix_request;
 pub mod merge;
 pub mod notes;
 mod pace;
+pub mod phase_name;
 mod png;
 pub mod points;
 pub mod ranks;

@@ -1,5 +1,7 @@
 //! The speed of this machine: keeps the times of trials in the user's cache, and estimates the times of others.
 
+mod crash;
+
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -15,6 +17,8 @@ use crate::files::write_file;
 use crate::load::Load;
 use crate::matrix_request::Cell;
 use crate::pace::{Line, Pace, Times};
+
+pub use crash::{CrashBasis, CrashEstimate};
 
 /// File name in the user's cache.
 const FILE: &str = "speed.json";
@@ -191,24 +195,31 @@ impl Speeds {
     /// other. In the lab, the fallback is the pace on other modelled processors: the host's time for a guest's
     /// instructions does not depend on the modelled processor.
     fn pace(&self, plan: &Plan) -> Option<(Pace, bool)> {
-        let keys = keys(plan);
+        self.pace_of("", plan)
+    }
+
+    /// Returns the same pace of the kinds with this prefix.
+    fn pace_of(&self, prefix: &str, plan: &Plan) -> Option<(Pace, bool)> {
+        let keys: Vec<String> =
+            keys(plan).into_iter().map(|key| format!("{prefix}{key}")).collect();
         // The narrowest kind first; the first one is that of all workloads.
         let keys = keys.iter().enumerate().map(|(index, key)| (key, index > 0)).rev();
         let mut paces = keys.clone().filter_map(|(key, same)| Some((*self.0.get(key)?, same)));
         let found = paces.clone().find(|(pace, _)| pace.is_current()).or_else(|| paces.next());
         let cpu = plan.lab().filter(|lab| lab.accel.is_exact()).map(|lab| lab.cpu.to_string());
         found.or_else(|| {
-            let prefix = format!("{LAB}{}", cpu?);
+            let lab = format!("{prefix}{LAB}");
+            let this_cpu = format!("{lab}{}", cpu?);
             let mut keys = keys;
             keys.find_map(|(key, same)| {
-                Some((self.pace_on_any_cpu(key.strip_prefix(&prefix)?)?, same))
+                Some((self.pace_on_any_cpu(&lab, key.strip_prefix(&this_cpu)?)?, same))
             })
         })
     }
 
-    /// Returns the mean pace of the lab's kinds whose keys end with this suffix.
-    fn pace_on_any_cpu(&self, suffix: &str) -> Option<Pace> {
-        let paces = self.0.iter().filter(|(key, _)| key.starts_with(LAB) && key.ends_with(suffix));
+    /// Returns the mean pace of the kinds whose keys begin with that of the lab and end with this suffix.
+    fn pace_on_any_cpu(&self, lab: &str, suffix: &str) -> Option<Pace> {
+        let paces = self.0.iter().filter(|(key, _)| key.starts_with(lab) && key.ends_with(suffix));
         let paces = paces.map(|(_, pace)| pace);
         let trials: u32 = paces.clone().map(|pace| pace.trials).sum();
         let mean = |field: fn(&Pace) -> f64| {

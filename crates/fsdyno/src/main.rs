@@ -24,6 +24,10 @@ fn main() -> ExitCode {
                 Some(message) => output::say(&format!("fsdyno: {message}")),
                 None => drop(error.print()),
             }
+            if error.use_stderr() {
+                let ranks = fsdyno_campaign::ranks::report_command_line;
+                ranks(version::description(), &error.to_string());
+            }
             return ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2));
         }
     };

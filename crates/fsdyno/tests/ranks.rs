@@ -6,7 +6,7 @@ mod common;
 
 use std::io::Write;
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
 use common::ranks::{
@@ -157,6 +157,47 @@ fn work_that_ranks_cannot_share_is_refused_before_any_work() {
     assert_eq!(code(&alone), 2);
     assert!(stderr(&alone).contains("mpiexec"), "{}", stderr(&alone));
     assert!(is_empty(place.on.path()));
+}
+
+/// Starts three ranks, of which `rank` (or all) also has the arguments `wrong`. Returns their outputs, and asserts that
+/// none waited for a rank that does not come.
+fn outputs_with_wrong(rank: Option<u32>, wrong: &str) -> Vec<Output> {
+    let place = Place::new();
+    let args = place.args("dirops --set files=20");
+    let args_of = |it: u32| match rank.is_none_or(|rank| rank == it) {
+        true => format!("{args} {wrong}"),
+        false => args.clone(),
+    };
+    let begin = Instant::now();
+    let children = (0..3).map(|it| start_one(place.out.path(), it, 3, &args_of(it))).collect();
+    let outputs = wait(children);
+    assert!(begin.elapsed() < Duration::from_secs(30), "{:?}: {wrong}", begin.elapsed());
+    assert!(is_empty(place.on.path()));
+    outputs
+}
+
+#[test]
+fn a_wrong_option_of_one_rank_ends_all_at_once_with_the_rank_and_the_reason() {
+    let outputs = outputs_with_wrong(Some(2), "--nonsense");
+    assert_eq!([code(&outputs[0]), code(&outputs[2])], [4, 2], "{outputs:?}");
+    let (error, reason) = (stderr(&outputs[0]), "unexpected argument '--nonsense' found");
+    let expected = format!("its command line is refused: {reason}");
+    assert!(error.contains("rank 2 on ") && error.contains(&expected), "{error}");
+    assert!(stderr(&outputs[2]).contains("unexpected argument '--nonsense'"), "{outputs:?}");
+}
+
+#[test]
+fn a_wrong_option_of_rank_0_or_of_all_ranks_ends_all_at_once() {
+    // Rank 0 alone checks the parameters of the workload.
+    for (rank, wrong, codes) in [
+        (Some(0), "--nonsense", [2, 2, 2]),
+        (Some(0), "--set size=many", [2, 2, 2]),
+        (None, "--set size=many", [2, 2, 2]),
+        (None, "--nonsense", [2, 2, 2]),
+    ] {
+        let outputs = outputs_with_wrong(rank, wrong);
+        assert_eq!(outputs.iter().map(code).collect::<Vec<_>>(), codes, "{wrong}: {outputs:?}");
+    }
 }
 
 /// Waits until the ranks have begun to make files.

@@ -45,6 +45,9 @@ const MAX_HOSTS: usize = 12;
 /// Interval at which a rank looks for the file.
 const LOOK: Duration = Duration::from_millis(25);
 
+/// Time for which rank 0 shows in the file that the run is refused. A script starts all ranks at almost the same time.
+const REFUSAL: Duration = Duration::from_secs(1);
+
 impl Meeting {
     /// Converts to a string without blanks: `PORT;SECRET;BOOT;HOST,HOST`.
     pub fn to_text(&self) -> String {
@@ -122,16 +125,32 @@ fn listen(port: u16) -> Result<(TcpListener, u16), String> {
     Ok((listener, port.port()))
 }
 
-/// Refuses the run before the ranks connect: with PMI-1, the other ranks would otherwise wait in the
-/// launcher forever. Without PMI-1, the launcher ends them, or they time out.
-pub fn refuse(position: &Position) {
-    let Some(fd) = position.pmi else { return };
+/// Refuses the run before the ranks connect: with PMI-1, the other ranks would otherwise wait in the launcher forever.
+/// Without PMI-1, rank 0 shows the refusal in the shared directory, if it is known; ranks that start later time out.
+pub fn refuse(position: &Position, folder: Option<&Path>) {
+    let Some(fd) = position.pmi else {
+        folder.iter().for_each(|folder| show_refusal(position, folder));
+        return;
+    };
     let refused = |pmi: &mut Pmi| match position.rank {
         0 => pmi.put(KEY, REFUSED),
         _ => Ok(()),
     };
     // The launcher may have ended; the caller reports the reason for the refusal.
     let _ = use_store(fd, refused);
+}
+
+/// Tells the ranks that wait for the address of rank 0 that there is no run, by a note that exists for a short time.
+pub fn show_refusal(position: &Position, folder: &Path) {
+    let is_met_otherwise = position.pmi.is_some() || std::env::var_os(MEET).is_some();
+    if position.rank > 0 || position.ranks < 2 || is_met_otherwise {
+        return;
+    }
+    let Ok(name) = note_name(position) else { return };
+    // If this fails, the ranks time out; the caller reports the reason for the refusal.
+    if let Ok(_note) = Note::create(folder, &name, REFUSED.as_bytes()) {
+        std::thread::sleep(REFUSAL);
+    }
 }
 
 /// The other ranks' side: waits until rank 0 has published the address; None if rank 0 has refused the run.
@@ -156,7 +175,11 @@ pub fn find(
     let (name, begin) = (note_name(position)?, Instant::now());
     loop {
         let last = match read_note(&folder.join(&name)) {
-            Ok(meeting) => return Ok(Some(meeting)),
+            Ok(text) if text == REFUSED => return Ok(None),
+            Ok(text) => match Meeting::parse(&text) {
+                Ok(meeting) => return Ok(Some(meeting)),
+                Err(error) => error,
+            },
             Err(error) => error,
         };
         if begin.elapsed() > patience {
@@ -234,14 +257,15 @@ fn note_name(position: &Position) -> Result<String, String> {
 pub(crate) fn forget(position: &Position, folder: &Path, meeting: &Meeting) {
     let Ok(name) = note_name(position) else { return };
     let path = folder.join(name);
-    if read_note(&path).is_ok_and(|found| found == *meeting) {
+    let found = read_note(&path).and_then(|text| Meeting::parse(&text));
+    if found.is_ok_and(|found| found == *meeting) {
         // If this fails, the next run with this name replaces the note.
         let _ = std::fs::remove_file(path);
     }
 }
 
 /// Reads a note, if this user owns it and no other user can read it.
-fn read_note(path: &Path) -> Result<Meeting, String> {
+fn read_note(path: &Path) -> Result<String, String> {
     let flags = libc::O_NOFOLLOW | libc::O_CLOEXEC | libc::O_NONBLOCK;
     let file = std::fs::OpenOptions::new().read(true).custom_flags(flags).open(path);
     let file = file.map_err(|error| error.to_string())?;
@@ -252,7 +276,7 @@ fn read_note(path: &Path) -> Result<Meeting, String> {
     }
     let mut text = String::new();
     file.take(4096).read_to_string(&mut text).map_err(|error| error.to_string())?;
-    Meeting::parse(&text)
+    Ok(text)
 }
 
 /// Returns the socket addresses to try, the nearest first.
@@ -294,6 +318,18 @@ mod tests {
         assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
         let late = find(&position(1, Some("a")), folder.path(), Duration::ZERO).unwrap_err();
         assert!(late.contains("check that rank 0 runs"), "{late}");
+    }
+
+    #[test]
+    fn a_rank_learns_at_once_that_rank_0_refuses_the_run_and_no_note_remains() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().to_path_buf();
+        let waiting = std::thread::spawn(move || {
+            find(&position(1, Some("a")), &path, Duration::from_secs(60))
+        });
+        refuse(&position(0, Some("a")), Some(folder.path()));
+        assert_eq!(waiting.join().unwrap(), Ok(None));
+        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
     }
 
     #[test]

@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 
 use fsdyno_child::Process;
 
+use crate::launcher::Position;
 use crate::meet::{self, Meeting};
 use crate::wire::{Hello, Role};
 use crate::worker::{ENDED_BY_ORDER, Join, ORPHANED, connect};
@@ -190,6 +191,25 @@ pub(crate) fn report(meeting: &Meeting, hello: &Hello, text: &str) {
     let hello = Hello { role: Role::Parent, text: text.to_string(), ..hello.clone() };
     // If rank 0 is gone, nothing can be reported.
     let _ = connect(meeting, &hello, Duration::ZERO);
+}
+
+/// Reports to rank 0 that a rank does not take part, once rank 0 can be reached; gives up after `patience`, or if rank
+/// 0 refuses the run. With PMI-1, the launcher ends the run.
+pub fn report_refusal(
+    position: &Position,
+    folder: &Path,
+    version: &str,
+    patience: Duration,
+    why: &str,
+) {
+    if position.pmi.is_some() {
+        return;
+    }
+    // Without rank 0, nothing can be reported.
+    let Ok(Some(meeting)) = meet::find(position, folder, patience) else { return };
+    let hello = hello(position.rank, position.ranks, version);
+    let hello = Hello { role: Role::Parent, text: why.to_string(), ..hello };
+    let _ = connect(&meeting, &hello, patience);
 }
 
 /// Returns the hello message of a parent.

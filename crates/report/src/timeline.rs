@@ -3,7 +3,7 @@
 use fsdyno_axes::AXES;
 use fsdyno_record::Trial;
 
-use crate::compare::{self, CompareOptions, Metric, Row, effect, interval};
+use crate::compare::{self, CompareOptions, FailOn, Metric, Row, effect, interval};
 use crate::model;
 use crate::number::sanitize;
 
@@ -61,7 +61,7 @@ pub fn timelines(trials: &[Trial]) -> Vec<Timeline> {
         return Vec::new();
     }
     let [times, cpu] = [Metric::Durable, Metric::Cpu].map(|metric| {
-        let options = CompareOptions { metric, threshold: MIN_STEP };
+        let options = CompareOptions { metric, threshold: MIN_STEP, fail_on: FailOn::Slower };
         let compared = compare::compare_by(trials, axis, options).ok();
         compared.map_or_else(Vec::new, |compared| of_rows(compared.rows, metric))
     });

@@ -91,7 +91,8 @@ fn every_format_marks_unsafe_rows() {
 
 #[test]
 fn every_format_of_a_comparison_marks_unsafe_rows() {
-    let options = compare::CompareOptions { metric: compare::Metric::Durable, threshold: 0.03 };
+    let (metric, fail_on) = (compare::Metric::Durable, compare::FailOn::Slower);
+    let options = compare::CompareOptions { metric, threshold: 0.03, fail_on };
     let compared = compare::compare(&trials(), &trials(), options).unwrap();
     let all = Format::ALL.iter().map(|(_, _, format)| *format);
     for format in all.chain([Format::Special(SpecialFormat::Junit)]) {

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use fsdyno_axes::Axis;
 use fsdyno_campaign::about::find;
 use fsdyno_campaign::results::load;
-use fsdyno_campaign::{Failure, drop_superseded, explain, stop};
+use fsdyno_campaign::{Failure, drop_superseded, explain, phase_name, stop};
 use fsdyno_record::Trial;
 use fsdyno_record::shell::quote;
 use fsdyno_report::compare::{self, CompareOptions, Compared};
@@ -89,7 +89,7 @@ fn compare_by(request: &CompareRequest, axis: &'static Axis) -> Result<Compared,
     Ok(compared)
 }
 
-/// Removes all phases except these, unless none are given.
+/// Removes all phases except these, unless none are given. A phase may be given by an alias.
 ///
 /// # Errors
 /// A phase that no trial has.
@@ -98,9 +98,13 @@ fn select_phases(phases: &[String], results: &mut [Vec<Trial>]) -> Result<(), Fa
         return Ok(());
     }
     let all: Vec<Trial> = results.iter().flatten().cloned().collect();
-    phases.iter().try_for_each(|name| explain::check_phase(Some(name), &all))?;
+    let known = phase_name::of_trials(&all);
+    let mut selected = BTreeSet::new();
+    for name in phases {
+        selected.extend(phase_name::resolve("--phase", name, &known)?);
+    }
     for trial in results.iter_mut().flatten() {
-        trial.measured.phases.retain(|phase| phases.contains(&phase.name));
+        trial.measured.phases.retain(|phase| selected.contains(&phase.name));
     }
     Ok(())
 }

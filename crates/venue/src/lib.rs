@@ -11,6 +11,7 @@ pub mod cut;
 mod disk_image;
 pub mod error;
 pub mod fingerprint;
+pub mod guest_time;
 pub mod host;
 pub mod input;
 pub mod lab;

@@ -5,7 +5,6 @@
 
 use std::fs::File;
 use std::sync::Arc;
-use std::time::Duration;
 
 use fsdyno_disk::log::data::{self, DataLog};
 use fsdyno_disk::store::Memory;
@@ -20,6 +19,7 @@ use fsdyno_record::{Bytes, Job, Plan};
 use crate::agent_report::read_report;
 use crate::commands::serialize_job;
 use crate::error::{VenueError, from_run};
+use crate::guest_time::GuestTime;
 use crate::lab::LabVenue;
 use crate::lab_plan::{disk_of, not_a_lab};
 use crate::region::Region;
@@ -37,7 +37,7 @@ pub struct LoggedTrial {
     /// The disk's contents at the end.
     pub disk: File,
     /// The host time of the trial.
-    pub elapsed: Duration,
+    pub time: GuestTime,
 }
 
 /// Returns the reason why a plan cannot be logged; `None` if it can.
@@ -87,15 +87,11 @@ impl LabVenue {
             let reason = report.reason.unwrap_or_default();
             return Err(VenueError::Failed(format!("the trial failed: {reason}")));
         }
+        let time = GuestTime::from(&finished);
         let (region, disk) = (finished.disks.pop(), finished.disks.pop());
         let (Some(region), Some(disk)) = (region, disk) else { return Err(not_a_lab()) };
-        let logged = LoggedTrial {
-            report,
-            region: Arc::new(region),
-            requests: finished.log,
-            disk,
-            elapsed: finished.elapsed,
-        };
+        let logged =
+            LoggedTrial { report, region: Arc::new(region), requests: finished.log, disk, time };
         let lost = logged.bytes()?.lost_events();
         if lost > 0 {
             return Err(VenueError::Failed(format!(

@@ -25,6 +25,7 @@ use crate::agent_report::read_report;
 use crate::commands::{Commands, serialize_job};
 use crate::error::VenueError;
 use crate::error::from_run;
+use crate::guest_time::GuestTime;
 use crate::lab::LabVenue;
 use crate::lab_plan::not_a_lab;
 use crate::logged::LoggedTrial;
@@ -34,7 +35,7 @@ use crate::venue::Watch;
 /// Number of cuts per guest. A boot takes ten seconds, and a guest that dies loses the results of its earlier cuts. The
 /// number does not depend on the number of parallel guests, because the time of a mount varies (by 3 % [RUN]) with the
 /// guest's earlier work.
-const CUTS_PER_GUEST: usize = 50;
+pub const CUTS_PER_GUEST: usize = 50;
 
 /// Limit, in virtual time, for mounting, walking and checking one cut.
 const CUT_DEADLINE: Nanos = Nanos(1_800_000_000_000);
@@ -58,22 +59,37 @@ fn tools_and_guarantee(job: &Job) -> Result<(Vec<String>, &'static Guarantee), V
     Ok((programs.into_iter().chain(filesystem.check.first().cloned()).collect(), guarantee))
 }
 
+/// Cuts with what was recovered after each.
+pub type Found = Vec<(Cut, RecoveredTree)>;
+
+/// A number of cuts and the time of the guest that recovered them.
+pub type TimedCuts = (usize, GuestTime);
+
+/// An observer of recoveries, called from several threads.
+pub trait RecoveryObserver: Sync {
+    /// Receives the number of cuts done, about every 20 ms.
+    fn progress(&self, done: u64) -> Watch;
+    /// Receives the results of a batch of cuts, which is complete, in the order of the cuts.
+    fn recovered(&self, found: Found);
+}
+
 /// The state shared by the threads of a run.
 struct Work<'a> {
     guest: Guest,
     machine: Machine,
     job: &'a Job,
     request: RecoveryRequest,
+    observer: &'a dyn RecoveryObserver,
     remaining: Mutex<VecDeque<Vec<Cut>>>,
-    findings: Mutex<Vec<(Cut, RecoveredTree)>>,
+    times: Mutex<Vec<TimedCuts>>,
     done: AtomicU64,
     stop: AtomicBool,
 }
 
 impl LabVenue {
-    /// Recovers a logged trial after the requested cuts, on the requested disk, in up to `jobs` parallel guests,
-    /// and returns the findings in the order of the cuts. The repair commands and the deadline are filled in here.
-    /// `watch` receives the number of cuts done.
+    /// Recovers a logged trial after the requested cuts, on the requested disk, in up to `jobs` parallel guests, each
+    /// of which recovers a batch of [`CUTS_PER_GUEST`] consecutive cuts. The repair commands and the deadline are
+    /// filled in here. Returns the times of the guests that ended well.
     ///
     /// # Errors
     /// A guest failed for a reason other than its cut.
@@ -83,8 +99,8 @@ impl LabVenue {
         logged: &LoggedTrial,
         request: RecoveryRequest,
         jobs: usize,
-        watch: &(dyn Fn(u64) -> Watch + Sync),
-    ) -> Result<Vec<(Cut, RecoveredTree)>, VenueError> {
+        observer: &dyn RecoveryObserver,
+    ) -> Result<Vec<TimedCuts>, VenueError> {
         let (programs, guarantee) = tools_and_guarantee(job)?;
         let guest = self.guest_with(&job.plan, &programs)?;
         let mut machine = self.machine(&job.plan)?;
@@ -102,13 +118,14 @@ impl LabVenue {
             machine,
             job,
             request,
+            observer,
             remaining: Mutex::new(remaining),
-            findings: Mutex::default(),
+            times: Mutex::default(),
             done: AtomicU64::new(0),
             stop: AtomicBool::new(false),
         };
         let results: Vec<Result<(), VenueError>> = std::thread::scope(|scope| {
-            let threads = (0..jobs.max(1)).map(|_| scope.spawn(|| work.run_guests(watch)));
+            let threads = (0..jobs.max(1)).map(|_| scope.spawn(|| work.run_guests()));
             let threads: Vec<_> = threads.collect();
             let results = threads.into_iter().map(|thread| thread.join());
             results
@@ -118,33 +135,30 @@ impl LabVenue {
                 .collect()
         });
         results.into_iter().collect::<Result<(), _>>()?;
-        let mut findings = work.findings.into_inner().unwrap_or_else(PoisonError::into_inner);
-        findings.sort_by_key(|(cut, _)| cut.sort_key());
-        Ok(findings)
+        Ok(work.times.into_inner().unwrap_or_else(PoisonError::into_inner))
     }
 }
 
 impl Work<'_> {
     /// Runs guests one after the other until no cuts are left.
-    fn run_guests(&self, watch: &(dyn Fn(u64) -> Watch + Sync)) -> Result<(), VenueError> {
+    fn run_guests(&self) -> Result<(), VenueError> {
         loop {
             let next = self.remaining.lock().unwrap_or_else(PoisonError::into_inner).pop_front();
             let Some(mut cuts) = next else { return Ok(()) };
+            let mut found = Found::new();
             while !cuts.is_empty() {
-                if let Err(error) = self.run_guest(&mut cuts, watch) {
+                if let Err(error) = self.run_guest(&mut cuts, &mut found) {
                     self.stop.store(true, Ordering::Relaxed);
                     return Err(error);
                 }
             }
+            found.sort_by_key(|(cut, _)| cut.sort_key());
+            self.observer.recovered(found);
         }
     }
 
-    /// Runs one guest, and removes the cuts for which it produced a result.
-    fn run_guest(
-        &self,
-        cuts: &mut Vec<Cut>,
-        watch: &(dyn Fn(u64) -> Watch + Sync),
-    ) -> Result<(), VenueError> {
+    /// Runs one guest, and moves the cuts for which it produced a result to `found`.
+    fn run_guest(&self, cuts: &mut Vec<Cut>, found: &mut Found) -> Result<(), VenueError> {
         let request = RecoveryRequest { cuts: cuts.clone(), ..self.request.clone() };
         let job = Job { task: Task::Recover, deadline: GUEST_DEADLINE, ..self.job.for_agent() };
         let to_error = |error: serde_json::Error| VenueError::Failed(error.to_string());
@@ -158,7 +172,7 @@ impl Work<'_> {
             reached_cut |= progress.stage == Stage::Running;
             match self.stop.load(Ordering::Relaxed) {
                 true => Watch::Stop,
-                false => watch(self.done.load(Ordering::Relaxed)),
+                false => self.observer.progress(self.done.load(Ordering::Relaxed)),
             }
         };
         let outcome = self.guest.run(&self.machine, &text, &mut observe);
@@ -167,47 +181,28 @@ impl Work<'_> {
             Err(RunError::Stopped) => return Err(VenueError::Stopped),
             // If a guest did not reach its first cut, no cut caused its failure.
             Err(error) if !reached_cut => return Err(from_run(error)),
-            Err(error) => return self.store_failure(cuts, done as usize, error),
+            Err(error) => {
+                found.push(self.failure(cuts, done as usize, error)?);
+                return Ok(());
+            }
         };
         let report = read_report(&finished.report)?;
-        let findings = read_findings(&finished)?;
-        self.store_results(cuts, findings, &report)
-    }
-
-    /// Stores the findings, and removes their cuts.
-    fn store_results(
-        &self,
-        cuts: &mut Vec<Cut>,
-        findings: Vec<RecoveredTree>,
-        report: &AgentReport,
-    ) -> Result<(), VenueError> {
-        if findings.is_empty() || (report.outcome == Outcome::Ok && findings.len() < cuts.len()) {
-            let reason = report.reason.clone().unwrap_or_else(|| "no reason given".into());
-            return Err(VenueError::Failed(format!(
-                "failed to recover after a power cut: {reason}"
-            )));
+        let trees = read_findings(&finished)?;
+        move_found(cuts, trees, &report, found)?;
+        if cuts.is_empty() {
+            let time = (request.cuts.len(), GuestTime::from(&finished));
+            self.times.lock().unwrap_or_else(PoisonError::into_inner).push(time);
         }
-        let mut stored = self.findings.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut tested = vec![false; cuts.len()];
-        for finding in findings {
-            let index = finding.recovery.index as usize;
-            if let Some(cut) = cuts.get(index) {
-                tested[index] = true;
-                stored.push((*cut, finding));
-            }
-        }
-        let mut tested = tested.into_iter();
-        cuts.retain(|_| !tested.next().unwrap_or(false));
         Ok(())
     }
 
-    /// Stores the failure of a cut that killed its guest; the guest's other cuts are tested again.
-    fn store_failure(
+    /// Returns the failure of a cut that killed its guest; the guest's other cuts are tested again.
+    fn failure(
         &self,
         cuts: &mut Vec<Cut>,
         index: usize,
         error: RunError,
-    ) -> Result<(), VenueError> {
+    ) -> Result<(Cut, RecoveredTree), VenueError> {
         let cause = match &error {
             RunError::Panicked { .. } => "the kernel panicked",
             RunError::Stalled { .. } | RunError::Deadline { .. } => "the guest hung",
@@ -221,13 +216,35 @@ impl Work<'_> {
         let lost = Some(format!("{cause}: {}", from_run(error)));
         let recovery = Recovery { index: index as u32, lost, ..Recovery::default() };
         let cut = cuts.remove(index);
-        let mut stored = self.findings.lock().unwrap_or_else(PoisonError::into_inner);
-        stored.push((cut, RecoveredTree { recovery, entries: Vec::new() }));
         // The results of the cuts before it are lost, so those are no longer done.
         self.done.fetch_sub(index as u64, Ordering::Relaxed);
         self.done.fetch_add(1, Ordering::Relaxed);
-        Ok(())
+        Ok((cut, RecoveredTree { recovery, entries: Vec::new() }))
     }
+}
+
+/// Moves the cuts that a guest has tested, with the results, to `found`.
+fn move_found(
+    cuts: &mut Vec<Cut>,
+    trees: Vec<RecoveredTree>,
+    report: &AgentReport,
+    found: &mut Found,
+) -> Result<(), VenueError> {
+    if trees.is_empty() || (report.outcome == Outcome::Ok && trees.len() < cuts.len()) {
+        let reason = report.reason.clone().unwrap_or_else(|| "no reason given".into());
+        return Err(VenueError::Failed(format!("failed to recover after a power cut: {reason}")));
+    }
+    let mut tested = vec![false; cuts.len()];
+    for tree in trees {
+        let index = tree.recovery.index as usize;
+        if let Some(cut) = cuts.get(index) {
+            tested[index] = true;
+            found.push((*cut, tree));
+        }
+    }
+    let mut tested = tested.into_iter();
+    cuts.retain(|_| !tested.next().unwrap_or(false));
+    Ok(())
 }
 
 /// Reads the findings that a guest reported.

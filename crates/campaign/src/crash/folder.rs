@@ -12,6 +12,7 @@ use fsdyno_record::lines::FILE as TRIALS;
 use fsdyno_record::{Bytes, Nanos};
 use fsdyno_report::{compressed, counted};
 
+use super::part::PART_FILE;
 use crate::failure::Failure;
 use crate::files::{make_folder, pretty, write_file};
 use crate::notes::say;
@@ -103,6 +104,11 @@ impl ResultFolder {
         self.file.metadata().is_ok_and(|file| file.len() == 0)
     }
 
+    /// Returns true if a part of an unfinished row is stored.
+    pub fn has_part(&self) -> bool {
+        self.path.join(PART_FILE).exists()
+    }
+
     /// Writes the rows so far, and their report.
     ///
     /// # Errors
@@ -134,9 +140,9 @@ impl ResultFolder {
 }
 
 impl Drop for ResultFolder {
-    /// Removes what was created if no row was stored.
+    /// Removes what was created if nothing was stored.
     fn drop(&mut self) {
-        if self.is_empty() {
+        if self.is_empty() && !self.has_part() {
             let _ = file::remove(&self.path.join(ROWS_FILE));
             for folder in self.created.iter().rev() {
                 let _ = folder.remove();

@@ -1,6 +1,9 @@
 //! Crash tests: each workload runs once, power is cut at many points of that run, and the recovered state is judged.
 
+mod clock;
 pub mod folder;
+mod observed;
+mod part;
 pub mod replay;
 mod run;
 pub mod stored;

@@ -7,12 +7,19 @@ use std::sync::atomic::AtomicBool;
 use fsdyno_crash::{AtomicUnit, DiskFault, ROWS_FILE, Row};
 use fsdyno_record::units::counted;
 use fsdyno_record::{Build, Plan};
+use fsdyno_venue::recover::CUTS_PER_GUEST;
 use fsdyno_venue::{Inputs, LabVenue, Venue, VenueError};
 
+use super::clock::Clock;
 use super::folder::{ResultFolder, file_names};
+use super::part::Part;
+use super::test::jobs;
 use super::{CrashTest, check, job, stored};
+use crate::failure::Exit;
 use crate::notes::say;
+use crate::speed::{CrashEstimate, Speeds};
 use crate::target::{self, TargetRequest};
+use crate::time_left::Planned;
 use crate::{Cell, Failure, RunSpec, labs, read_inputs};
 
 /// The settings of a crash test.
@@ -39,7 +46,7 @@ impl Cuts {
         build: Option<&'a Build>,
     ) -> CrashTest<'a> {
         let Cuts { count, disk, tear, jobs, .. } = self;
-        CrashTest { venue, stop, build, cuts: count, disk, tear, jobs }
+        CrashTest { venue, stop, build, cuts: count, disk, tear, jobs, clock: None }
     }
 }
 
@@ -81,8 +88,11 @@ impl CrashRun {
         Ok(CrashRun { spec, cuts, requests, cells, inputs })
     }
 
-    /// Describes the planned tests, one line for each file system.
+    /// Describes the planned tests, one line for each file system, and their time.
     pub fn plan(&self) -> String {
+        let tests = self.cells.iter().map(|cell| (cell, self.cuts.count as usize));
+        let time = Speeds::load().estimate_crash(tests, self.jobs());
+        let time = time.map(|estimate| format!("time: {estimate}\n")).unwrap_or_default();
         let lines = self.cells.iter().map(|cell| {
             let disk = cell.plan.disk_name().unwrap_or_default();
             let (label, workload) = (&cell.plan.label, &cell.plan.workload.name);
@@ -90,13 +100,13 @@ impl CrashRun {
             let cuts = counted(self.cuts.count as usize, "crash point");
             format!("{label}: {workload} once ({calls} calls) on {disk}, {cuts}, torn at {tear}\n")
         });
-        lines.collect()
+        lines.collect::<String>() + &time
     }
 
     /// Tests everything that is not stored yet, and writes the rows and the findings to a folder.
     ///
     /// # Errors
-    /// A missing requirement, stored rows of a different command, or a failure before the first row.
+    /// A missing requirement, stored rows of a different command, or a failure before the first result.
     pub fn test(
         mut self,
         folder: &Path,
@@ -115,14 +125,23 @@ impl CrashRun {
             false => stored::read(&folder.join(ROWS_FILE))?,
         };
         let mut rows = self.stored(folder, stored, identity)?;
+        let mut part = self.part(folder, identity, build)?.filter(|(at, _)| rows[*at].is_none());
+        let clock = self.clock(&rows, part.as_ref());
+        let test = CrashTest { clock: Some(&clock), ..self.cuts.test(&venue, stop, build) };
         let (mut skipped, mut failed): (Option<Failure>, Option<Failure>) = (None, None);
         for (index, (cell, name)) in self.cells.iter().zip(&names).enumerate() {
             if let Some(failure) = missing_requirement(rows[index].as_ref(), cell, identity)? {
                 say(&format!("fsdyno: {} is skipped: {failure}", cell.plan.label));
                 rows[index] = Some(self.skipped_row(cell, &failure, build));
+                clock.skipped(index);
                 skipped.get_or_insert(failure);
+            } else if let Some(row) = &rows[index] {
+                let cuts = counted(row.outcomes.len(), "crash point");
+                say(&format!("fsdyno: {}: {cuts} are stored", row.label));
             } else {
-                match self.row(rows[index].take(), cell, &self.cuts.test(&venue, stop, build)) {
+                let part = part.take_if(|(at, _)| *at == index).map(|(_, row)| row);
+                clock.started(index);
+                match self.row(folder, cell, part, &test) {
                     Ok(row) => rows[index] = Some(row),
                     // The finished rows are kept and printed before the error is returned.
                     Err(failure) => {
@@ -130,31 +149,112 @@ impl CrashRun {
                         break;
                     }
                 }
+                clock.ended();
             }
             if let Some(row) = rows[index].as_ref().filter(|_| !none_ran(&rows)) {
                 results.write(&finished_rows(&rows))?;
                 results.write_findings(name, row, cell.deadline)?;
             }
+            if rows[index].as_ref().is_some_and(|row| row.skipped.is_none()) {
+                Part::remove_of(folder, &cell.plan);
+            }
         }
-        if let Some(failure) = failed.take_if(|_| none_ran(&rows)) {
+        if let Some(failure) = failed.take_if(|_| none_ran(&rows) && !results.has_part()) {
             return Err(failure);
         }
-        match skipped.filter(|_| none_ran(&rows)) {
+        match skipped.filter(|_| none_ran(&rows) && failed.is_none()) {
             Some(failure) => Err(failure),
             None => Ok(Tested { rows: finished_rows(&rows), failed }),
         }
     }
 
-    /// Returns the row of a cell: the stored one, or a new one.
-    fn row(&self, stored: Option<Row>, cell: &Cell, test: &CrashTest<'_>) -> Result<Row, Failure> {
-        match stored {
-            Some(row) => {
-                let cuts = counted(row.outcomes.len(), "crash point");
-                say(&format!("fsdyno: {}: {cuts} are stored", row.label));
-                Ok(row)
+    /// Runs the rest of a row, and stores its outcomes in the folder as they are known.
+    fn row(
+        &self,
+        folder: &Path,
+        cell: &Cell,
+        part: Option<Row>,
+        test: &CrashTest<'_>,
+    ) -> Result<Row, Failure> {
+        let (count, label) = (self.cuts.count, &cell.plan.label);
+        let job = job(&cell.plan, self.cuts.seed, cell.deadline);
+        let outcomes = part.map(|row| row.outcomes).unwrap_or_default();
+        let store = |row: Row| Part::new(count, row).write(folder);
+        test.rest_of_row(&job, outcomes, &store).inspect_err(|failure| {
+            let part = Part::read(folder).ok().flatten();
+            match part.filter(|part| part.is_of(&cell.plan)) {
+                Some(part) => say(&format!(
+                    "fsdyno: {label}: {} of {count} crash points are stored; a resumed run repeats the trial and \
+                     continues with the others",
+                    part.row.outcomes.len()
+                )),
+                None if failure.exit == Exit::Stopped => say(&format!(
+                    "fsdyno: {label}: no crash point is stored: a guest's crash points, up to {CUTS_PER_GUEST}, are \
+                     stored when all of them are done; a resumed run begins this file system again"
+                )),
+                None => {}
             }
-            None => test.row(&job(&cell.plan, self.cuts.seed, cell.deadline)),
+        })
+    }
+
+    /// Reports the estimated time of the rows that are not stored yet, and returns the clock of all rows.
+    fn clock(&self, rows: &[Option<Row>], part: Option<&(usize, Row)>) -> Clock {
+        let (speeds, jobs) = (Speeds::load(), self.jobs());
+        let done = |index: usize| {
+            part.filter(|(at, _)| *at == index).map_or(0, |(_, row)| row.outcomes.len())
+        };
+        let left = |index: usize| (self.cuts.count as usize).saturating_sub(done(index));
+        let todo: Vec<usize> = (0..rows.len()).filter(|index| rows[*index].is_none()).collect();
+        let estimate_of = |tests: &[usize]| {
+            let tests = tests.iter().map(|index| (&self.cells[*index], left(*index)));
+            speeds.estimate_crash(tests, jobs)
+        };
+        if let Some(estimate) = estimate_of(&todo) {
+            say(&format!("fsdyno: {}, {estimate}", counted(todo.len(), "crash test")));
         }
+        let planned = todo.iter().map(|index| {
+            let expected = estimate_of(&[*index]).filter(CrashEstimate::is_measured);
+            let expected = expected.map(|estimate| estimate.time);
+            Planned { cell: *index, ops: left(*index) as u64, expected }
+        });
+        Clock::new(&planned.collect::<Vec<_>>())
+    }
+
+    /// Returns the number of guests that recover at the same time.
+    fn jobs(&self) -> usize {
+        jobs(self.cuts.jobs)
+    }
+
+    /// Returns the stored part of an unfinished row, with the index of its cell.
+    ///
+    /// # Errors
+    /// A part that cannot be read, or of another command or lab.
+    fn part(
+        &self,
+        folder: &Path,
+        identity: impl Fn(&Plan) -> Result<Option<String>, VenueError>,
+        build: Option<&Build>,
+    ) -> Result<Option<(usize, Row)>, Failure> {
+        let Some(part) = Part::read(folder)? else { return Ok(None) };
+        let row = part.row;
+        let is_row_of = |cell: &Cell| part.cuts == self.cuts.count && self.has_plan_of(&row, cell);
+        let index = self.cells.iter().position(is_row_of);
+        let index = index.ok_or_else(|| refusal(folder, &row, OTHER_COMMAND))?;
+        match identity(&self.cells[index].plan) {
+            Ok(lab_id) if lab_id == row.lab_id => {}
+            Ok(_) => return Err(refusal(folder, &row, "from another lab;")),
+            // This row is skipped.
+            Err(VenueError::Missing(_)) => return Ok(None),
+            Err(error) => return Err(error.into()),
+        }
+        if row.has_old_oracle() || row.build.as_ref() != build {
+            let (label, points) = (&row.label, counted(row.outcomes.len(), "crash point"));
+            say(&format!(
+                "fsdyno: {label}: {points} were judged by another build of fsdyno; this file system begins again"
+            ));
+            return Ok(None);
+        }
+        Ok(Some((index, row)))
     }
 
     /// Returns each cell's row among the stored ones, if it has one; skipped rows are tried again.
@@ -195,13 +295,18 @@ impl CrashRun {
 
     /// Tests whether a stored row is that of a cell under these settings.
     fn is_row_of(&self, row: &Row, cell: &Cell) -> bool {
-        let Cuts { count, seed, disk, .. } = self.cuts;
+        // A trial without a timed phase has no crash points.
+        let is_complete = row.outcomes.is_empty() || row.outcomes.len() == self.cuts.count as usize;
+        is_complete && self.has_plan_of(row, cell)
+    }
+
+    /// Tests whether a row, which may be incomplete, has the plan of a cell and these settings.
+    fn has_plan_of(&self, row: &Row, cell: &Cell) -> bool {
+        let Cuts { seed, disk, .. } = self.cuts;
         let stored =
             (row.label.as_str(), row.plan.hash.as_str(), row.seed, row.disk, row.atomic_unit);
-        // A trial without a timed phase has no crash points.
-        let is_complete = row.outcomes.is_empty() || row.outcomes.len() == count as usize;
         let (label, hash) = (cell.plan.label.as_str(), cell.plan.hash.as_str());
-        is_complete && stored == (label, hash, seed, disk, self.tear(cell))
+        stored == (label, hash, seed, disk, self.tear(cell))
     }
 
     /// Returns the requested atomic write unit, or else the disk's physical sector.

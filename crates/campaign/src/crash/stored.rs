@@ -9,6 +9,7 @@ use fsdyno_record::lines::FILE as TRIALS;
 use fsdyno_report::compressed;
 
 use super::folder::findings_in;
+use super::part::PART_FILE;
 use crate::Failure;
 
 /// Reads the rows of stored results of `fsdyno crash`; returns `None` if no result is from that command.
@@ -17,6 +18,14 @@ use crate::Failure;
 /// Results of different commands, or an unreadable file.
 pub fn stored(results: &[PathBuf]) -> Result<Option<Vec<Row>>, Failure> {
     let files: Vec<Option<PathBuf>> = results.iter().map(|path| file_of(path)).collect();
+    let is_part = |path: &&PathBuf| path.join(PART_FILE).exists() && file_of(path).is_none();
+    if let Some(part) = results.iter().find(is_part) {
+        return Err(Failure::invalid_use(format!(
+            "'{}' has only crash points of a file system that is not finished ({PART_FILE}); repeat the command with \
+             this --out to resume it",
+            part.display()
+        )));
+    }
     if files.iter().all(Option::is_none) {
         return Ok(None);
     }
@@ -118,6 +127,19 @@ mod tests {
             assert_eq!(file_of(folder.path()), None, "{}", trials.display());
             std::fs::remove_file(&trials).unwrap();
         }
+    }
+
+    #[test]
+    fn a_folder_with_only_a_part_of_a_row_is_refused_with_the_way_to_resume_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let results = [folder.path().to_path_buf()];
+        assert!(stored(&results).unwrap().is_none());
+        std::fs::write(folder.path().join(ROWS_FILE), "").unwrap();
+        std::fs::write(folder.path().join(PART_FILE), "{}").unwrap();
+        let refused = stored(&results).unwrap_err().message;
+        assert!(refused.contains("not finished (crash.part.json); repeat"), "{refused}");
+        std::fs::write(folder.path().join(ROWS_FILE), "[]").unwrap();
+        assert_eq!(stored(&results).unwrap().map(|rows| rows.len()), Some(0));
     }
 
     #[test]

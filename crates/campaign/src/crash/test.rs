@@ -1,10 +1,11 @@
 //! The crash test of one plan: its logged trial, its crash points, and a check of the recovered state.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 
 use fsdyno_crash::{
-    AtomicUnit, CutOutcome, DiskFault, Rate, RecoveryRequest, Replay, Row, acknowledged, cut, judge,
+    AtomicUnit, Cut, CutOutcome, DiskFault, Rate, RecoveryRequest, Replay, Row, acknowledged, cut,
+    judge,
 };
 use fsdyno_filesystem::Guarantee;
 use fsdyno_record::job::Task;
@@ -12,11 +13,16 @@ use fsdyno_record::mailbox::Progress;
 use fsdyno_record::trial::trial_id;
 use fsdyno_record::units::counted;
 use fsdyno_record::{Build, Job, Nanos, Plan};
+use fsdyno_venue::recover::Found;
 use fsdyno_venue::{Inputs, LabVenue, LoggedTrial, Venue, VenueError, Watch, logged};
 use fsdyno_workload::{Contents, Setting, Workload, workloads};
 
+use super::clock::Clock;
+use super::observed::{Done, Observed, StoreRow};
+use super::part::divide;
 use crate::failure::Failure;
 use crate::notes::say;
+use crate::speed::Speeds;
 
 /// The settings of crash tests.
 pub struct CrashTest<'a> {
@@ -34,6 +40,8 @@ pub struct CrashTest<'a> {
     pub tear: Option<AtomicUnit>,
     /// Number of guests that recover at the same time; `None` means one per processor.
     pub jobs: Option<u16>,
+    /// The time left in the command, if it is shown.
+    pub clock: Option<&'a Clock>,
 }
 
 /// Refuses a plan that cannot be crash-tested, before any work.
@@ -80,6 +88,12 @@ fn contents(work: &dyn Workload, seed: u64) -> Contents {
     if work.recording().is_some() { contents.with_classes() } else { contents }
 }
 
+/// Returns the number of guests that recover at the same time: as requested, or else one per processor.
+pub(super) fn jobs(requested: Option<u16>) -> usize {
+    let processors = || std::thread::available_parallelism().map_or(1, usize::from);
+    requested.map_or_else(processors, usize::from)
+}
+
 /// Returns the job of a logged trial.
 pub fn job(plan: &Plan, seed: u64, deadline: Nanos) -> Job {
     let (trial_id, plan) = (trial_id(plan, seed), plan.clone());
@@ -106,6 +120,20 @@ impl CrashTest<'_> {
     /// # Errors
     /// The reason that the test ended early.
     pub fn row(&self, job: &Job) -> Result<Row, Failure> {
+        self.rest_of_row(job, Vec::new(), &|_| Ok(()))
+    }
+
+    /// Tests one file system as [`CrashTest::row`] does, except for the crash points of whole batches among the stored
+    /// outcomes. Passes the row so far to `store`, from several threads, but one at a time.
+    ///
+    /// # Errors
+    /// The reason that the test ended early; an error of `store`.
+    pub fn rest_of_row(
+        &self,
+        job: &Job,
+        stored: Vec<CutOutcome>,
+        store: &StoreRow<'_>,
+    ) -> Result<Row, Failure> {
         let label = &job.plan.label;
         let lab_id = self.venue.identity(&job.plan)?.map(|identity| identity.lab_id);
         say(&format!(
@@ -113,24 +141,36 @@ impl CrashTest<'_> {
             job.plan.workload.name
         ));
         let logged = self.logged(job)?;
+        let cuts = self.cuts_of(job, &logged)?;
+        let (kept, left) = divide(&cuts, stored);
+        if !kept.is_empty() {
+            let (kept, all) = (kept.len(), counted(cuts.len(), "crash point"));
+            say(&format!("fsdyno: {label}: {kept} of {all} are stored"));
+        }
+        let (disk, tear) = (self.disk, self.tear(&job.plan));
+        let (rate, build) = (Rate::of(&logged.report), self.build.cloned());
+        let row = Row::new(&job.plan, job.seed, disk, rate, Vec::new());
+        let row = Row { lab_id, build, atomic_unit: tear, ..row };
+        let request = RecoveryRequest { cuts: left, disk, tear, ..RecoveryRequest::default() };
+        let outcomes = self.recover_rest(job, &logged, request, (kept, &row, store))?;
+        Ok(Row { outcomes, ..row })
+    }
+
+    /// Chooses the crash points of a logged trial.
+    fn cuts_of(&self, job: &Job, logged: &LoggedTrial) -> Result<Vec<Cut>, Failure> {
         let (bytes, acks) = (logged.bytes()?, logged.acks()?);
         let (work, guarantee) = (self.workload(job)?, guarantee_of(&job.plan)?);
         let acknowledged = acknowledged(work.as_ref(), job.plan.ranks(), guarantee, &acks);
         let cuts = cut::choose(bytes.events(), &acks, &acknowledged, job.seed, self.cuts);
         say(&format!(
-            "fsdyno: {label}: {} among {} events on the disk; the trial took {:.0} s",
+            "fsdyno: {}: {} among {} events on the disk; the trial took {:.0} s{}",
+            job.plan.label,
             counted(cuts.len(), "crash point"),
             bytes.events().len(),
-            logged.elapsed.as_secs_f64()
+            logged.time.elapsed.as_secs_f64(),
+            self.clock.map(Clock::text).unwrap_or_default()
         ));
-        drop(bytes);
-        let (disk, tear) = (self.disk, self.tear(&job.plan));
-        let request = RecoveryRequest { cuts, disk, tear, ..RecoveryRequest::default() };
-        let outcomes = self.recover(job, &logged, request)?;
-        let rate = Rate::of(&logged.report);
-        let build = self.build.cloned();
-        let row = Row::new(&job.plan, job.seed, disk, rate, outcomes);
-        Ok(Row { lab_id, build, atomic_unit: tear, ..row })
+        Ok(cuts)
     }
 
     /// Runs the logged trial.
@@ -151,28 +191,42 @@ impl CrashTest<'_> {
         logged: &LoggedTrial,
         request: RecoveryRequest,
     ) -> Result<Vec<CutOutcome>, Failure> {
-        let (label, all) = (&job.plan.label, request.cuts.len() as u64);
-        let reported = AtomicU64::new(0);
-        let watch = |done: u64| {
-            // Reports progress once for each tenth of the crash points.
-            let part = done * 10 / all.max(1);
-            if part > reported.fetch_max(part, Ordering::Relaxed) && done < all {
-                say(&format!("fsdyno: {label}: {done} of {all} crash points"));
-            }
-            self.watch()
+        let row = Row::new(&job.plan, job.seed, request.disk, Rate::default(), Vec::new());
+        self.recover_rest(job, logged, request, (Vec::new(), &row, &|_| Ok(())))
+    }
+
+    /// Recovers and judges the crash points of a request, and adds their outcomes to those of a row.
+    fn recover_rest(
+        &self,
+        job: &Job,
+        logged: &LoggedTrial,
+        request: RecoveryRequest,
+        (outcomes, row, store): (Vec<CutOutcome>, &Row, &StoreRow<'_>),
+    ) -> Result<Vec<CutOutcome>, Failure> {
+        let (work, acks, kept) = (self.workload(job)?, logged.acks()?, outcomes.len());
+        let (contents, guarantee) = (contents(work.as_ref(), job.seed), guarantee_of(&job.plan)?);
+        let judge_all = |found: Found| {
+            let mut done = Replay::new(work.as_ref(), job.plan.ranks(), guarantee, &acks);
+            let judged = found.into_iter().map(|(cut, found)| {
+                let tree = done.tree_at(cut.at);
+                let findings = judge(&tree, &found, &contents, cut.at);
+                CutOutcome::new(cut, &found, findings)
+            });
+            judged.collect::<Vec<CutOutcome>>()
         };
-        let processors = std::thread::available_parallelism().map_or(1, usize::from);
-        let jobs = self.jobs.map_or(processors, usize::from);
-        let found = self.venue.recover(job, logged, request, jobs, &watch)?;
-        let work = self.workload(job)?;
-        let (acks, contents) = (logged.acks()?, contents(work.as_ref(), job.seed));
-        let guarantee = guarantee_of(&job.plan)?;
-        let mut done = Replay::new(work.as_ref(), job.plan.ranks(), guarantee, &acks);
-        let judged = found.into_iter().map(|(cut, found)| {
-            let tree = done.tree_at(cut.at);
-            let findings = judge(&tree, &found, &contents, cut.at);
-            CutOutcome::new(cut, &found, findings)
-        });
-        Ok(judged.collect())
+        let all = kept + request.cuts.len();
+        let done = Mutex::new(Done { written: kept, outcomes, failure: None });
+        let (stop, clock) = (self.stop.as_ref(), self.clock);
+        let (judge, reported) = (&judge_all, AtomicU64::new(0));
+        let observer = Observed { stop, clock, row, store, judge, done, kept, all, reported };
+        let recovered = match request.cuts.is_empty() {
+            true => Ok(Vec::new()),
+            false => self.venue.recover(job, logged, request, jobs(self.jobs), &observer),
+        };
+        let outcomes = observer.end(recovered.is_err())?;
+        let ops = logged.report.measured.phases.iter().flat_map(|phase| phase.ops.values());
+        let ops = ops.map(|op| op.count).sum();
+        Speeds::learn_crash(&job.plan, ops, &logged.time, &recovered?, jobs(self.jobs));
+        Ok(outcomes)
     }
 }

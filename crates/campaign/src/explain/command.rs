@@ -10,8 +10,8 @@ use fsdyno_why::{Explained, StoredExplanation};
 
 use super::figures;
 use super::sidecar::Sidecar;
-use super::{Explainer, check_phase, pairs, select};
-use crate::{Failure, results, stop};
+use super::{Explainer, pairs, select};
+use crate::{Failure, phase_name, results, stop};
 
 /// The request of an explanation.
 #[derive(Clone, Debug, Default)]
@@ -57,6 +57,15 @@ impl WhyRequest {
 /// A function that shows an explanation and, if there is one, the explanation that it is compared with.
 pub type Show<'s> = dyn FnMut(&Explained, Option<&Explained>) -> Result<(), Failure> + 's;
 
+/// Reduces an explanation to the first of these phases that it has, if any are given.
+fn only(explained: Explained, phases: &BTreeSet<String>) -> Explained {
+    let has = |name: &&String| explained.phases.iter().any(|phase| phase.name == **name);
+    match phases.iter().find(has).or_else(|| phases.first()) {
+        Some(name) => explained.only_phase(name),
+        None => explained,
+    }
+}
+
 /// Explains a result, or compares it with another. Stores each explanation and passes it to `show`, then writes the
 /// result's page, with the ratios and tables that `basis` specifies.
 ///
@@ -73,7 +82,10 @@ pub fn explain_result(
         why.against.as_deref().map(|folder| select(folder, &rows, why.seed)).transpose()?;
     let pairs = pairs(&trials, others.as_deref())?;
     others.iter().try_for_each(|others| refuse_self_comparison(&trials, others, &pairs))?;
-    check_phase(why.phase.as_deref(), &trials)?;
+    let phases = match &why.phase {
+        Some(name) => phase_name::resolve("--phase", name, &phase_name::of_trials(&trials))?,
+        None => BTreeSet::new(),
+    };
     let all = fsdyno_report::load([&why.result])?.trials;
     results::check_baseline(basis.baseline, all.iter().map(|it| it.plan.label.as_str()))?;
     why.check_out()?;
@@ -107,10 +119,8 @@ pub fn explain_result(
                 baseline: baseline.clone(),
             })?;
         }
-        if let Some(phase) = &why.phase {
-            explanation = explanation.only_phase(phase);
-            baseline = baseline.map(|baseline| baseline.only_phase(phase));
-        }
+        explanation = only(explanation, &phases);
+        baseline = baseline.map(|baseline| only(baseline, &phases));
         show(&explanation, baseline.as_ref())?;
         why.write_files(&explanation, baseline.as_ref(), &mut written)
     };

@@ -9,5 +9,5 @@ mod steps;
 
 pub use command::{WhyRequest, explain_result};
 pub use explainer::Explainer;
-pub use select::{check_phase, pairs, select};
+pub use select::{pairs, select};
 pub use steps::steps;

@@ -150,28 +150,6 @@ pub fn pairs(
     Ok(pairs)
 }
 
-/// Refuses the name of a phase that no trial has.
-///
-/// # Errors
-/// An unknown phase; the error suggests the phase with the nearest name.
-pub fn check_phase(phase: Option<&str>, trials: &[Trial]) -> Result<(), Failure> {
-    let Some(name) = phase else { return Ok(()) };
-    let names: BTreeSet<&str> = trials
-        .iter()
-        .flat_map(|trial| &trial.measured.phases)
-        .map(|phase| phase.name.as_str())
-        .collect();
-    match names.contains(name) {
-        true => Ok(()),
-        false => {
-            let hint = fsdyno_record::suggest::hint(name, names);
-            Err(Failure::invalid_use(format!(
-                "--phase '{name}' is not a phase of the result: {hint}"
-            )))
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use fsdyno_record::Bytes;

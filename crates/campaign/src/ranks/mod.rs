@@ -2,8 +2,10 @@
 
 mod check;
 mod process;
+mod refusal;
 mod request;
 
 pub(crate) use check::{check, check_workload, for_all_ranks};
 pub use process::{RankProcess, work};
+pub use refusal::report_command_line;
 pub use request::{RanksOptions, RanksRequest};

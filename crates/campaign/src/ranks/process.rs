@@ -15,6 +15,7 @@ use fsdyno_ranks::{
 use fsdyno_record::plan::RanksPlan;
 use fsdyno_record::units::counted;
 
+use super::refusal;
 use super::request::{RanksOptions, RanksRequest};
 use crate::failure::{Exit, Failure};
 use crate::notes::{detail, say};
@@ -42,7 +43,8 @@ impl<'a> RankProcess<'a> {
         on: &'a [String],
         version: &'a str,
     ) -> Result<Option<RankProcess<'a>>, Failure> {
-        let position = position(options, is_shard)?;
+        let position = position(options, is_shard)
+            .inspect_err(|failure| refusal::report(options, on, version, &failure.message))?;
         Ok(position.map(|position| RankProcess { position, options, on, version }))
     }
 
@@ -59,7 +61,7 @@ impl<'a> RankProcess<'a> {
 
     /// Tells the other ranks that the run is refused.
     pub fn refuse(&self) {
-        meet::refuse(&self.position);
+        meet::refuse(&self.position, self.directory().ok().as_deref());
     }
 
     /// Takes part in the run as a rank other than 0: starts the worker that does this rank's part.
@@ -70,7 +72,7 @@ impl<'a> RankProcess<'a> {
         let position = &self.position;
         let stop = stop::flag()?;
         let timeout = Timeouts::default().gather;
-        let on = self.directory().inspect_err(|_| meet::refuse(position))?;
+        let on = self.directory().inspect_err(|_| meet::refuse(position, None))?;
         // Rank 0 has reported why it refuses the run.
         let Some(meeting) = meet::find(position, &on, timeout).map_err(missing)? else {
             return Ok(Exit::InvalidUse);
@@ -112,6 +114,10 @@ impl<'a> RankProcess<'a> {
             Err(error) => {
                 if let Some(workers) = workers {
                     workers.end();
+                }
+                // For ranks that have not found the address yet.
+                if let Ok(on) = self.directory() {
+                    meet::show_refusal(position, &on);
                 }
                 let exit = match error {
                     GroupError::Stopped => Exit::Stopped,

@@ -4,7 +4,7 @@ use fsdyno_record::suggest;
 use fsdyno_record::trial::Trial;
 use fsdyno_report::seconds;
 
-use crate::Failure;
+use crate::{Failure, phase_name};
 
 /// The weights of phases.
 #[derive(Clone, Debug, PartialEq)]
@@ -24,10 +24,11 @@ impl Objective {
             let (name, weight) = part.split_once('=').unwrap_or((part, "1"));
             let invalid =
                 |what: String| Err(Failure::invalid_use(format!("--objective {text}: {what}")));
-            if !phases.iter().any(|known| known == name) {
+            let names: Vec<&str> = phases.iter().map(String::as_str).collect();
+            let Some(name) = phase_name::find(name, &names) else {
                 let hint = suggest::hint(name, phases.iter().map(String::as_str));
                 return invalid(format!("the workload has no phase '{name}'; {hint}"));
-            }
+            };
             if weights.iter().any(|(known, _)| known == name) {
                 return invalid(format!("'{name}' is given twice; give it once"));
             }
@@ -96,10 +97,22 @@ mod tests {
             ("deliver=nan", "a positive number"),
             ("deliver=1,deliver=2", "twice"),
             ("", "no phase ''"),
+            ("mkdir", "there are: setup, deliver"),
         ] {
             let error = parse(text).unwrap_err();
             assert!(error.contains(expected), "{text}: {error}");
         }
+    }
+
+    #[test]
+    fn a_phase_may_be_named_by_its_system_call() {
+        let phases = ["create", "delete"].map(String::from);
+        let parse = |text: &str| Objective::parse(Some(text), &phases);
+        let objective = parse("unlink=2").unwrap();
+        assert_eq!((objective.weight("delete"), objective.weight("unlink")), (2.0, 0.0));
+        assert!(
+            parse("unlink=1,delete=1").unwrap_err().message.contains("'delete' is given twice")
+        );
     }
 
     #[test]

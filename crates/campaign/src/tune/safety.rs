@@ -140,6 +140,7 @@ impl Cuts<'_> {
             disk: DiskFault::Honest,
             tear: None,
             jobs: Some(spec.jobs),
+            clock: None,
         };
         let row = test.row(&job(&plan, SEED, cell.deadline))?;
         let lost =

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 use fsdyno_axes::Percent;
-use fsdyno_report::compare::Metric;
+use fsdyno_report::compare::{FailOn, Metric};
 use fsdyno_report::{Format, SpecialFormat};
 
 use super::values::axis_parser;
@@ -17,6 +17,7 @@ Examples:
   fsdyno compare fsdyno-results/old fsdyno-results/new
   fsdyno compare base new --threshold 1% --format mail
   fsdyno compare base new --format junit > fsdyno.xml
+  fsdyno compare base new --fail-on undecided  # a pass needs a verdict
   fsdyno compare base new --bisect   # for git bisect run: examples/ci/README.md
   fsdyno compare result --by kernel  # each step from one kernel to the next
   fsdyno compare base new --phase delete  # the exit code is that of this phase
@@ -31,7 +32,9 @@ With --by, trials of one result (or of two) that differ only in that axis are co
 of the next, in the order of the values (kernels: by version). The result may be the folder of a study.
 
 The exit code is 1 if a phase is slower, and 4 if a trial of NEW failed. A phase is slower if it takes significantly
-longer and its interval is not wholly within the threshold. With --bisect the exit code is 0 if no phase is slower by
+longer and its interval is not wholly within the threshold. With --fail-on undecided the exit code is also 1 if a
+phase is undecided, if its difference is within the processor model's error, or if NEW lacks a cell or phase of BASE:
+it is 0 only if each phase of BASE is faster or the same. With --bisect the exit code is 0 if no phase is slower by
 more than the threshold, 1 if one is, and 125 if that is undecided for any reason: `git bisect run` then skips the
 commit.")]
 pub struct Compare {
@@ -50,12 +53,16 @@ pub struct Compare {
     /// The smallest difference that matters, in percent; times that differ by less are the same
     #[arg(long, value_name = "PERCENT", default_value = "3%", visible_alias = "least-difference")]
     pub threshold: Percent,
-    /// Compare this phase only; may be repeated, or several separated by commas
+    /// Compare this phase only; may be repeated, or several separated by commas. The name of the system call also
+    /// finds the phase: unlink is delete of dirops
     #[arg(long = "phase", value_name = "NAME", value_delimiter = ',')]
     pub phases: Vec<String>,
     /// The measure of each phase to compare
     #[arg(long, default_value = "durable", value_parser = name_parser(Metric::ALL))]
     pub metric: Metric,
+    /// What makes the exit code 1, and the test case of JUnit a failure
+    #[arg(long, default_value = "slower", value_parser = name_parser(FailOn::ALL), conflicts_with = "bisect")]
+    pub fail_on: FailOn,
     /// Set the exit code for `git bisect run`: 0 good, 1 bad, 125 undecided
     #[arg(long)]
     pub bisect: bool,

@@ -42,7 +42,7 @@ fn compare_results(args: &Compare) -> Result<Exit, Failure> {
     if compared.new_failed() {
         return Ok(Exit::TrialFailed);
     }
-    Ok(if compared.slower() { Exit::NegativeVerdict } else { Exit::Success })
+    Ok(if compared.fails() { Exit::NegativeVerdict } else { Exit::Success })
 }
 
 fn compare_requested(args: &Compare) -> Result<Compared, Failure> {
@@ -60,7 +60,11 @@ fn compare_requested(args: &Compare) -> Result<Compared, Failure> {
         by: args.by.as_deref().and_then(Axis::of),
         phases: args.phases.clone(),
         explain: args.explain,
-        options: CompareOptions { metric: args.metric, threshold: args.threshold.0 },
+        options: CompareOptions {
+            metric: args.metric,
+            threshold: args.threshold.0,
+            fail_on: args.fail_on,
+        },
     };
     fsdyno_study::compare(&request)
 }

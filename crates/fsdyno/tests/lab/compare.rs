@@ -58,6 +58,7 @@ fn slower_gives_code_1_same_and_faster_0_and_a_bisection_has_its_own_codes() {
     write_changed_copy(folder, "slow", set_times(1_100_000_000));
     for (args, expected, part) in [
         ("old old", 0, "same"),
+        ("old old --fail-on undecided", 0, "same"),
         ("old slow", 1, "slower"),
         ("slow old", 0, "faster"),
         ("old slow --threshold 20%", 0, "same"),
@@ -180,6 +181,14 @@ fn one_trial_and_a_torn_line_claim_nothing_and_a_failed_trial_is_4() {
     assert!(stderr(&output).contains("truncated"), "{}", stderr(&output));
     assert!(stdout(&output).contains("n = 1"), "{}", stdout(&output));
     assert_eq!(code(&compare(folder, "base torn --bisect")), 125);
+    let strict = compare(folder, "base torn --fail-on undecided --format markdown");
+    assert_eq!(code(&strict), 1, "{}", stderr(&strict));
+    assert!(
+        stdout(&strict).contains("Failure because of --fail-on undecided: "),
+        "{}",
+        stdout(&strict)
+    );
+    assert_eq!(code(&compare(folder, "base torn --fail-on slower")), 0);
     write_changed_copy(folder, "failed", |trial| {
         if trial["seed"] == 2 {
             trial["outcome"] = "failed".into();

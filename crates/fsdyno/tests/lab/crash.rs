@@ -8,8 +8,9 @@ use crate::common;
 use std::collections::BTreeMap;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
 use std::sync::Once;
+use std::time::{Duration, Instant};
 
 use crate::common::lab::{fsdyno, lab, main_program, size};
 use crate::common::{code, full, run, stderr, stdout};
@@ -217,6 +218,39 @@ fn the_same_command_gives_the_same_bytes_with_any_number_of_jobs() {
 }
 
 #[test]
+fn a_stopped_row_continues_after_the_guests_that_were_done_with_the_same_bytes() {
+    if !full() {
+        return common::lab::skipped("FSDYNO_TEST=full runs it");
+    }
+    let Some(folder) = lab() else { return };
+    let args = "--set protocol=qmail --fs ext4 --cuts 53 --jobs 1 --misbehave drops-flushes --out";
+    let whole = crash(folder.path(), &format!("{args} whole"));
+    assert_eq!(code(&whole), 1, "{}", stderr(&whole));
+    // The second crash test on this machine is estimated from the first.
+    let mut stopped = command(folder.path(), &format!("{args} stopped"));
+    stopped.stdout(Stdio::piped()).stderr(Stdio::piped());
+    let stopped = stopped.spawn().unwrap();
+    let part = folder.path().join("stopped/crash.part.json");
+    let begin = Instant::now();
+    while !part.exists() {
+        assert!(begin.elapsed() < Duration::from_secs(1800), "no guest is done");
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    let pid = rustix::process::Pid::from_raw(stopped.id() as i32).unwrap();
+    rustix::process::kill_process(pid, rustix::process::Signal::INT).unwrap();
+    let stopped = stopped.wait_with_output().unwrap();
+    let message = stderr(&stopped);
+    assert_eq!(code(&stopped), 130, "{message}");
+    assert!(message.contains("(estimated from ") && message.contains(" left\n"), "{message}");
+    assert!(message.contains("ext4: 50 of 53 crash points are stored; a resumed run"), "{message}");
+    let resumed = crash(folder.path(), &format!("{args} stopped"));
+    assert!(stderr(&resumed).contains("50 of 53 crash points are stored"), "{}", stderr(&resumed));
+    assert_eq!((code(&resumed), stdout(&resumed)), (1, stdout(&whole)));
+    let [whole, resumed] = ["whole", "stopped"].map(|out| files(&folder.path().join(out)));
+    assert!(whole == resumed, "{:?}, {:?}", whole.keys(), resumed.keys());
+}
+
+#[test]
 fn a_crash_point_that_hangs_or_panics_is_a_finding_and_the_others_continue() {
     if !full() {
         return common::lab::skipped("FSDYNO_TEST=full runs it");
@@ -293,6 +327,11 @@ fn plans_that_cannot_be_crash_tested_are_refused_before_any_work() {
         assert!(stderr(&output).contains(why), "{args}: {}", stderr(&output));
     }
     let dry = run(folder.path(), "crash dirops --fs ext4 --fs xfs --cuts 7 --dry-run");
+    let time = stdout(&dry).lines().last().unwrap().to_string();
+    assert!(
+        time.starts_with("time: about ") && time.contains("(a rough estimate: no crash"),
+        "{time}"
+    );
     assert_eq!(
         (code(&dry), stdout(&dry).matches("7 crash points").count()),
         (0, 2),

@@ -1,22 +1,29 @@
 //! A comparison as JUnit XML, which CI systems display: a test case for each cell and phase.
 //!
 //! A slower phase is a `failure`, a failed trial of NEW an `error`; an undecided or unmatched phase is `skipped`,
-//! because it is not a pass.
+//! because it is not a pass, or a `failure` if [`FailOn::Undecided`](super::FailOn::Undecided) is requested.
 
 use fsdyno_stats::compare::Verdict;
 
-use super::{Compared, Row, Side, words};
+use super::{Compared, FailOn, Row, Side, words};
 use crate::markup::escape;
 
 /// The XML; the time of a test case is the new result's time in seconds.
 pub fn junit(compared: &Compared) -> String {
-    let mut cases: Vec<String> = compared.rows.iter().map(case).collect();
-    let (mut errors, mut skipped) =
-        (0, compared.count(Verdict::Undecided) + compared.count(Verdict::WithinError));
+    let fail_on = compared.fail_on;
+    let mut cases: Vec<String> = compared.rows.iter().map(|row| case(row, fail_on)).collect();
+    let mut failures = compared.rows.iter().filter(|row| fail_on.of_row(row).is_some()).count();
+    let is_open = |row: &&Row| matches!(row.verdict(), Verdict::Undecided | Verdict::WithinError);
+    let is_skipped = |row: &&Row| is_open(row) && fail_on.of_row(row).is_none();
+    let (mut errors, mut skipped) = (0, compared.rows.iter().filter(is_skipped).count());
     for item in &compared.unmatched {
         let message = words::unmatched_item(compared, item);
-        cases.push(unmeasured_case("unmatched", &item.name, "skipped", &message, &message));
-        skipped += 1;
+        let (tag, count) = match fail_on.is_failure(item) {
+            true => ("failure", &mut failures),
+            false => ("skipped", &mut skipped),
+        };
+        *count += 1;
+        cases.push(unmeasured_case("unmatched", &item.name, tag, &message, &message));
     }
     for trial in &compared.unfinished {
         let value = trial.value.as_ref().map(|value| format!(", {value}")).unwrap_or_default();
@@ -46,9 +53,8 @@ pub fn junit(compared: &Compared) -> String {
         properties = format!("    <properties>\n{properties}    </properties>\n");
     }
     let counts = format!(
-        "tests=\"{}\" failures=\"{}\" errors=\"{errors}\" skipped=\"{skipped}\"",
+        "tests=\"{}\" failures=\"{failures}\" errors=\"{errors}\" skipped=\"{skipped}\"",
         cases.len(),
-        compared.count(Verdict::Slower)
     );
     format!(
         "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites name=\"fsdyno compare\" {counts}>\n  \
@@ -57,7 +63,7 @@ pub fn junit(compared: &Compared) -> String {
     )
 }
 
-fn case(row: &Row) -> String {
+fn case(row: &Row, fail_on: FailOn) -> String {
     let line = format!(
         "{} -> {}, {} (95 % interval {}), p {}, n {}",
         words::value(row, Side::Base),
@@ -71,16 +77,17 @@ fn case(row: &Row) -> String {
     let parts = [line.clone(), words::marks(row), explained];
     let parts: Vec<String> = parts.into_iter().filter(|part| !part.is_empty()).collect();
     let text = parts.join("; ");
-    let result = match row.verdict() {
-        Verdict::Slower => {
-            let message = escape(&format!("slower: {line}"));
-            format!("<failure message=\"{message}\" type=\"slower\">{}</failure>", escape(&text))
+    let result = match (row.verdict(), fail_on.of_row(row)) {
+        (verdict, Some(failure)) => {
+            let message = escape(&format!("{}: {line}", words::verdict(verdict)));
+            let text = escape(&text);
+            format!("<failure message=\"{message}\" type=\"{failure}\">{text}</failure>")
         }
-        verdict @ (Verdict::Undecided | Verdict::WithinError) => {
+        (verdict @ (Verdict::Undecided | Verdict::WithinError), None) => {
             let text = format!("{}: {text}", words::verdict(verdict));
             format!("<skipped message=\"{}\"/>", escape(&text))
         }
-        verdict => {
+        (verdict, None) => {
             let text = format!("{}: {text}", words::verdict(verdict));
             format!("<system-out>{}</system-out>", escape(&text))
         }

@@ -7,6 +7,7 @@ mod cells;
 mod data;
 mod differences;
 mod document;
+mod fail_on;
 mod junit;
 mod mail;
 mod rows;
@@ -25,6 +26,7 @@ pub(crate) use data::ComparedJson;
 
 pub use cells::{Step, conditions, without_spec};
 pub use differences::Difference;
+pub use fail_on::FailOn;
 pub use rows::{ExplainedStep, Mark, Metric, Row};
 pub(crate) use words::{change, effect, interval, n, value, verdict};
 
@@ -41,6 +43,8 @@ pub struct CompareOptions {
     pub metric: Metric,
     /// The smallest difference that matters, relative: 0.03 is 3 %.
     pub threshold: f64,
+    /// What counts as a failure.
+    pub fail_on: FailOn,
 }
 
 /// The comparison of two results.
@@ -52,6 +56,8 @@ pub struct Compared {
     pub metric: Metric,
     /// The smallest difference that matters, relative.
     pub threshold: f64,
+    /// What counts as a failure.
+    pub fail_on: FailOn,
     /// A row for each phase of each pair of cells, in the order of the base.
     pub rows: Vec<Row>,
     /// Other differences.
@@ -226,14 +232,14 @@ fn no_step(trials: &[Trial], axis: &Axis) -> String {
 /// The comparison, or the reason why it has no rows.
 fn build_comparison(
     axis_key: Option<&'static str>,
-    CompareOptions { metric, threshold }: CompareOptions,
+    CompareOptions { metric, threshold, fail_on }: CompareOptions,
     (rows, pairs): (Vec<Row>, &[Pair<'_>]),
     unmatched: Vec<Unmatched>,
     unfinished: Vec<Unfinished>,
 ) -> Result<Compared, NothingInCommon> {
     let differences = differences::differences(pairs);
     let comparison =
-        Compared { axis_key, metric, threshold, rows, differences, unmatched, unfinished };
+        Compared { axis_key, metric, threshold, fail_on, rows, differences, unmatched, unfinished };
     if !comparison.rows.is_empty() || comparison.new_failed() {
         return Ok(comparison);
     }
@@ -283,6 +289,11 @@ impl Compared {
     /// Returns true if some phase is slower.
     pub fn slower(&self) -> bool {
         self.count(Verdict::Slower) > 0
+    }
+
+    /// Returns true if the comparison is a failure: some phase is slower or, if requested, not decided.
+    pub fn fails(&self) -> bool {
+        self.slower() || (self.fail_on == FailOn::Undecided && self.not_decided() > 0)
     }
 
     /// Returns true if a trial of the new result failed.

@@ -12,7 +12,7 @@ fn print(compared: &Compared, format: Format, style: Style) -> String {
 }
 
 fn options() -> CompareOptions {
-    CompareOptions { metric: Metric::Durable, threshold: 0.03 }
+    CompareOptions { metric: Metric::Durable, threshold: 0.03, fail_on: FailOn::Slower }
 }
 
 fn compare_trials(base: &[Trial], new: &[Trial]) -> Compared {
@@ -274,6 +274,44 @@ fn as_junit() {
         Format::Special(SpecialFormat::Junit),
         Style::default()
     ));
+}
+
+#[test]
+fn with_fail_on_undecided_every_format_agrees_with_the_exit_code() {
+    let plain = mixed();
+    let strict = Compared { fail_on: FailOn::Undecided, ..mixed() };
+    // Without the slower phases, only those without a verdict are left.
+    let without_slower = |mut compared: Compared| {
+        compared.rows.retain(|row| row.verdict() != Verdict::Slower);
+        compared
+    };
+    let [plain, strict] = [plain, strict].map(without_slower);
+    assert_eq!([plain.fails(), strict.fails()], [false, true]);
+    let junit = |compared: &Compared| {
+        let text = print(compared, Format::Special(SpecialFormat::Junit), Style::default());
+        (text.matches("<failure ").count(), text.matches("<skipped ").count(), text)
+    };
+    let (failures, skipped, text) = junit(&plain);
+    assert_eq!((failures, skipped), (0, 3), "{text}");
+    let (failures, skipped, text) = junit(&strict);
+    assert_eq!((failures, skipped), (3, 0), "{text}");
+    assert!(text.contains("failures=\"3\" errors=\"1\" skipped=\"0\""), "{text}");
+    assert!(text.contains("type=\"undecided\"") && text.contains("n = 43 would decide"), "{text}");
+    let sentence = "Failure because of --fail-on undecided: 2 undecided phases, 1 only in BASE.";
+    for format in [Format::Text, Format::Markdown, Format::Mail, Format::Json] {
+        let style = Style { width: 1000, ..Style::default() };
+        let shown =
+            [&plain, &strict].map(|compared| print(compared, format, style).replace('\n', " "));
+        assert_eq!(shown.map(|text| text.contains(sentence)), [false, true], "{format:?}");
+    }
+    // What is decided passes.
+    let mut decided = strict;
+    decided.rows.retain(|row| row.verdict() != Verdict::Undecided);
+    decided.unmatched.clear();
+    assert!(
+        !decided.fails()
+            && !print(&decided, Format::Markdown, Style::default()).contains("Failure")
+    );
 }
 
 #[test]

@@ -225,7 +225,7 @@ pub fn summary(compared: &Compared) -> String {
             n(worst)
         );
     }
-    sentence + &new_failed(compared)
+    sentence + &compared.failure_sentence() + &new_failed(compared)
 }
 
 /// ` 1 trial of NEW failed.`, or, for steps within one result, ` 2 trials with 6.12.117 or 7.3.4 failed.`; empty if

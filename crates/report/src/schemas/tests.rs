@@ -6,7 +6,7 @@ use fsdyno_record::series::{PhaseSeries, Series};
 use fsdyno_record::{Nanos, OpKind, Repeats, Trial};
 use serde_json::{Value, json};
 
-use crate::compare::{self, CompareOptions, Metric};
+use crate::compare::{self, CompareOptions, FailOn, Metric};
 use crate::part::Part;
 use crate::table::{Format, Style};
 use crate::trials::table;
@@ -187,7 +187,7 @@ fn comparisons_of_all_kinds_fit_their_schema_and_others_do_not() {
     let (mut rows, mut unfinished) = (0, 0);
     for new in trials_of_all_kinds() {
         for metric in [Metric::Durable, Metric::P99] {
-            let options = CompareOptions { metric, threshold: 0.03 };
+            let options = CompareOptions { metric, threshold: 0.03, fail_on: FailOn::Slower };
             let compared = compare::compare(&fixture::with_failures(), &new, options);
             let Ok(compared) = compared else { continue };
             let valid = parsed(&Format::Json.write(&compared, Style::default()).unwrap());

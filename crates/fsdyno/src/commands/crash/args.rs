@@ -43,8 +43,9 @@ cut. Each crash point with a violation, a lost name, or a file system that neede
 mounted is stored in a file in findings/, from which --replay repeats it. `fsdyno report` of the folder
 prints the table in every format; its report.html also has charts.
 
-To resume a stopped run, repeat the command with the same --out: finished file systems are kept, and the
-unfinished one starts again. See docs/crash.md.")]
+To resume a stopped run, repeat the command with the same --out. Finished file systems are kept. Of the unfinished
+one, the workload runs again, and the crash points of each guest that had done all of its 50 are kept. The results are
+those of a run that was not stopped. See docs/crash.md.")]
 pub struct Crash {
     /// The workload to run; see `fsdyno list workloads`
     #[arg(required_unless_present = "replay", value_name = "WORKLOAD")]
@@ -83,7 +84,7 @@ pub struct Crash {
     // conflicts_with: clap does not enforce `requires` if the required argument conflicts with a given one.
     #[arg(long, value_name = "FILE", requires = "replay", conflicts_with = "workload")]
     pub image: Option<PathBuf>,
-    /// Print what would be done, and change nothing
+    /// Print what would be done and how long it would take, and change nothing
     #[arg(long)]
     pub dry_run: bool,
     /// Result folder, for crash.json, report.html and findings/; that of a stopped run is resumed [default:

@@ -36,9 +36,12 @@ fn test_all(crash: &Crash) -> Result<Exit, Failure> {
         return Ok(Exit::Success);
     }
     let tested = run.test(&folder, &stop::flag()?, version::build())?;
-    print(&tested.rows, crash.format)?;
-    say(&format!("fsdyno: all crash points: {}", folder.join(ROWS_FILE).display()));
-    say(&format!("report: {}", folder.join(result_folder::PAGE).display()));
+    // A run that was stopped in its first row has none.
+    if !tested.rows.is_empty() {
+        print(&tested.rows, crash.format)?;
+        say(&format!("fsdyno: all crash points: {}", folder.join(ROWS_FILE).display()));
+        say(&format!("report: {}", folder.join(result_folder::PAGE).display()));
+    }
     match tested.failed {
         Some(failure) if failure.exit == Exit::Stopped => {
             say(&format!("fsdyno: stopped; resume with:\n  {}", session::resume_command(&folder)));
