@@ -196,30 +196,17 @@ fn instrument_bound(sections: &[Section<'_>], curves: &[Curve<'_>]) -> String {
     format!("fsdyno itself used up to {share} of the time; ignore differences up to that")
 }
 
-/// The options that give main phases with [`Flag::TooShort`] more work, and the factor of work that would suffice for
-/// all of them, if time grows with the work: `: --set files=N (about 20 times as much is enough)`.
+/// The options that give main phases with [`Flag::TooShort`] enough work: `: --set files=12k`.
 fn more_work(sections: &[Section<'_>]) -> String {
     let (main, _) = answer::main_phases(sections.iter().collect());
     let rows = main.into_iter().flat_map(|section| &section.rows);
-    let short: Vec<&Row<'_>> = rows.filter(|row| row.flags.contains(&Flag::TooShort)).collect();
-    let mut workloads: Vec<&str> = Vec::new();
-    for (trial, _) in short.iter().filter_map(|row| row.trials.first()) {
-        if !workloads.contains(&trial.plan.workload.name.as_str()) {
-            workloads.push(&trial.plan.workload.name);
-        }
-    }
-    let options = match validity::more_work::options(&workloads) {
+    let short = rows.filter(|row| row.flags.contains(&Flag::TooShort));
+    let short: Vec<_> = short.map(|row| row.trials.as_slice()).collect();
+    // Usually, this host ran the trials.
+    let processors = std::thread::available_parallelism().map_or(1, usize::from);
+    match validity::more_work::options(&short, processors) {
         options if options.is_empty() => options,
         options => format!(": {options}"),
-    };
-    let factor = short.iter().map(|row| validity::shortfall(&row.trials)).fold(0.0, f64::max);
-    // An estimate is rounded up to one digit.
-    let unit = 10_f64.powf(factor.log10().floor());
-    let factor = (factor / unit).ceil() * unit;
-    let is_known = factor.is_finite() && factor > 1.0;
-    match is_known {
-        true => format!("{options} (about {factor} times as much is enough)"),
-        false => options,
     }
 }
 
