@@ -46,7 +46,7 @@ impl<'a> SoFar<'a> {
         }
         let begin = Instant::now();
         let results = stored::results_with(self.folder, self.file, &|_| ());
-        let judged = results.map(|results| judge(self.file, &results));
+        let judged = results.map(|results| judge(self.file, &results).merged());
         self.cost = begin.elapsed();
         let Ok(judged) = judged else { return };
         self.lines(&judged).iter().for_each(|line| notes::say(&format!("fsdyno: {line}")));
