@@ -5,7 +5,7 @@ use fsdyno_record::Trial;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::baseline::Basis;
+use crate::baseline::{Basis, DEFAULT_LEAST_DIFFERENCE};
 use crate::curve::{self, Curve};
 use crate::error::ReportError;
 use crate::labs::{self, LabRows};
@@ -150,7 +150,7 @@ fn document(trials: &[Trial], basis: Basis<'_>) -> Document {
 fn legend(sections: &[Section<'_>], curves: &[Curve<'_>]) -> Legend {
     let flag = |flag: &Flag| (flag.name().to_string(), flag.meaning().to_string());
     Legend {
-        terms: marks(sections),
+        terms: marks(sections).into_iter().chain(least_difference(sections)).collect(),
         notes: instrument::sentence(sections)
             .into_iter()
             .chain(processor::sentence(sections))
@@ -246,6 +246,19 @@ fn same_meaning(least: f64) -> String {
         "The whole 95 % interval of this ratio lies within ±{}: no difference that matters.",
         difference(least)
     )
+}
+
+/// The smallest difference that matters, if some rows of several trials are compared.
+fn least_difference(sections: &[Section<'_>]) -> Option<Term> {
+    let is_tested = |row: &&Row<'_>| row.ratio.is_some() && row.trials.len() > 1;
+    let has_tests = |section: &&Section<'_>| section.rows.iter().filter(is_tested).count() > 1;
+    let least = difference(sections.iter().find(has_tests)?.least_difference);
+    let default = difference(DEFAULT_LEAST_DIFFERENCE);
+    let meaning = format!(
+        "{least} (--least-difference, by default {default}): a ratio whose whole 95 % interval is within ±{least} is \
+         marked =; others differ if it excludes 1 and the p-value after Holm's correction is below 5 %"
+    );
+    Some(("least difference".into(), meaning))
 }
 
 /// Returns true if some ratio has this significance.
