@@ -120,8 +120,8 @@ pub fn check(
     command.args(arguments).env("PATH", "/sbin:/usr/sbin:/bin:/usr/bin").envs(&commands.env);
     let started = Instant::now();
     let files: Vec<_> = images.journal.iter().chain([&images.device]).map(File::as_fd).collect();
-    let mut process = Process::start(command, &files)
-        .map_err(VenueError::io("start the check", &program))?;
+    let mut process =
+        Process::start(command, &files).map_err(VenueError::io("start the check", &program))?;
     let exit = wait(&mut process, TIMEOUT, &mut || watch(progress))?.status.code();
     // `/dev/fd/1` is a prefix of `/dev/fd/12`, so the longer name is replaced first.
     let mut names = vec![(device.as_str(), images.names[0].as_str())];
@@ -151,7 +151,9 @@ fn wait(
 ) -> Result<ProcessOutcome, VenueError> {
     let started = Instant::now();
     loop {
-        if let Some(outcome) = process.poll().map_err(VenueError::io_without_path("wait for the check"))? {
+        if let Some(outcome) =
+            process.poll().map_err(VenueError::io_without_path("wait for the check"))?
+        {
             return Ok(outcome);
         }
         if watch() == Watch::Stop {

@@ -72,8 +72,7 @@ mod tests {
     fn a_failed_system_call_names_the_operation_the_path_and_the_reason() {
         let full = std::io::Error::from_raw_os_error(28);
         let message = io("write", Path::new("out/trials.ndjson"))(full).to_string();
-        let expected =
-            "failed to write 'out/trials.ndjson': No space left on device (os error 28)";
+        let expected = "failed to write 'out/trials.ndjson': No space left on device (os error 28)";
         assert_eq!(message, expected);
     }
 }

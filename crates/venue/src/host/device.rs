@@ -247,8 +247,9 @@ fn check_devices(
     watch: &mut dyn FnMut(&Progress) -> Watch,
 ) -> Result<Option<Nanos>, VenueError> {
     check::check_trial(job, report, progress, watch, |_| {
-        let open =
-            |path: &Path| File::open(path).map_err(VenueError::io("open the device to check", path));
+        let open = |path: &Path| {
+            File::open(path).map_err(VenueError::io("open the device to check", path))
+        };
         let journal = devices.journal.as_ref();
         let name = |path: &Path| path.to_string_lossy().into_owned();
         Ok(check::Images {

@@ -102,7 +102,8 @@ impl HostVenue {
         let input = self.inputs.for_workload(&job.plan.workload)?;
         let directory = Directory::create(path)?;
         let device = self.fingerprint(&job.plan)?.remove("device");
-        let shared = SharedMailbox::new().map_err(VenueError::io_without_path("create the mailbox"))?;
+        let shared =
+            SharedMailbox::new().map_err(VenueError::io_without_path("create the mailbox"))?;
         let mailbox = shared.mailbox().map_err(internal_error)?;
         let text = serialize_job(job.for_agent())?;
         mailbox.write_job(&text).map_err(internal_error)?;
