@@ -439,7 +439,7 @@ mod tests {
         (plan.venue, plan.filesystem) = (VenuePlan::Host, None);
         plan.medium = MediumPlan::Directory { path: folder.path().display().to_string() };
         plan.workload.name = "replay".into();
-        plan.workload.params = [("trace", "a.trace"), ("copies", "3"), ("think", "none")]
+        plan.workload.params = [("trace", "a.trace"), ("copies", "3"), ("think", "cpu")]
             .map(|(name, value)| (name.into(), value.into()))
             .into();
         let on = fsdyno_media::directory::kind(folder.path()).unwrap();
