@@ -5,7 +5,10 @@ use std::collections::BTreeSet;
 use crate::validity::Flag;
 use fsdyno_stats::compare::{Method, Verdict};
 
-use super::{Compared, Difference, ExplainedStep, Mark, Metric, Row, Side, Unfinished, Unmatched};
+use super::{
+    Compared, DEFAULT_THRESHOLD, Difference, ExplainedStep, Mark, Metric, Row, Side, Unfinished,
+    Unmatched,
+};
 use crate::number::{self, sanitize};
 use crate::processor::WITHIN_ERROR;
 

@@ -136,8 +136,9 @@ fn friendly_size(bytes: f64) -> u64 {
 mod tests {
     use super::*;
     use crate::fixture;
+    use fsdyno_record::Nanos;
+    use fsdyno_record::trial::Phase;
     use fsdyno_record::units::{Bytes, Count};
-    use fsdyno_record::{Nanos, Phase};
 
     /// A trial of a workload with these parameters, whose phase returned after this many milliseconds.
     fn trial(workload: &str, params: &[(&str, &str)], ms: u64) -> (Trial, Phase) {
