@@ -316,6 +316,7 @@ pub(crate) fn run_shown(
             cell: slot.cell,
             ops: cell.map_or(0, Cell::ops),
             expected: cell.and_then(|cell| speeds.expected(cell, jobs)),
+            work: cell.and_then(|cell| speeds.work(cell)),
         }
     };
     let todo: Vec<Planned> =

@@ -72,7 +72,10 @@ mod tests {
     use super::*;
 
     fn planned(cells: &[usize]) -> Vec<Planned> {
-        cells.iter().map(|cell| Planned { cell: *cell, ops: 1, expected: None }).collect()
+        cells
+            .iter()
+            .map(|cell| Planned { cell: *cell, ops: 1, expected: None, work: None })
+            .collect()
     }
 
     /// The trials of a stored result, by row.

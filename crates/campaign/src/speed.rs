@@ -3,20 +3,21 @@
 mod crash;
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use fsdyno_axes::venue::{PACE_OF_LAB as LAB, pace};
 use fsdyno_record::bounded::{self, WRITTEN};
-use fsdyno_record::plan::Plan;
+use fsdyno_record::plan::{MediumPlan, Plan};
 use fsdyno_record::trial::{Outcome, Trial};
 use fsdyno_record::units::rough;
+use fsdyno_workload::workloads;
 use serde::{Deserialize, Serialize};
 
 use crate::files::write_file;
 use crate::load::Load;
 use crate::matrix_request::Cell;
-use crate::pace::{Line, Pace, Times};
+use crate::pace::{Pace, Times};
 
 pub use crash::{CrashBasis, CrashEstimate};
 
@@ -170,9 +171,10 @@ impl Speeds {
         let jobs = jobs.clamp(1, cells.len().max(1));
         let (mut total, mut longest, mut trials, mut same_work) = (0.0, 0.0_f64, u32::MAX, true);
         for cell in &cells {
-            let (pace, is_same_work) = self.pace(&cell.plan)?;
+            let ops = cell.ops() as f64;
+            let (pace, is_same_work) = self.pace(&cell.plan, ops)?;
             same_work &= is_same_work;
-            let seconds = pace.seconds(cell.ops() as f64, load.stretch(jobs));
+            let seconds = pace.seconds(ops, load.stretch(jobs));
             total += seconds;
             longest = longest.max(seconds);
             trials = trials.min(pace.trials);
@@ -184,30 +186,40 @@ impl Speeds {
 
     /// Estimates the time of one trial of a cell while `jobs` run, if trials of its kind have run here.
     pub fn expected(&self, cell: &Cell, jobs: usize) -> Option<Duration> {
-        let (pace, _) = self.pace(&cell.plan)?;
-        duration(pace.seconds(cell.ops() as f64, Load::now().stretch(jobs)))
+        let ops = cell.ops() as f64;
+        let (pace, _) = self.pace(&cell.plan, ops)?;
+        duration(pace.seconds(ops, Load::now().stretch(jobs)))
+    }
+
+    /// Estimates the part of the time of a trial of a cell that it spends on its operations, from 0 to 1.
+    pub fn work(&self, cell: &Cell) -> Option<f64> {
+        let ops = cell.ops() as f64;
+        self.pace(&cell.plan, ops)?.0.work(ops)
     }
 }
 
 impl Speeds {
-    /// Returns the pace of the narrowest kind that has run here, and whether its trials ran the same workload. A pace
-    /// stored by an earlier version of fsdyno, which may overestimate times severalfold, counts only if there is no
-    /// other. In the lab, the fallback is the pace on other modelled processors: the host's time for a guest's
-    /// instructions does not depend on the modelled processor.
-    fn pace(&self, plan: &Plan) -> Option<(Pace, bool)> {
-        self.pace_of("", plan)
+    /// Returns the pace of a kind for a trial with this number of operations, and whether its trials ran the same
+    /// workload: of the kinds of the workload, the narrowest with a trial of about this size or larger, or else the
+    /// narrowest that has run here. A pace stored by an earlier version of fsdyno, which may overestimate times
+    /// severalfold, counts only if there is no other. In the lab, the fallback is the pace on other modelled processors:
+    /// the host's time for a guest's instructions does not depend on the modelled processor.
+    fn pace(&self, plan: &Plan, ops: f64) -> Option<(Pace, bool)> {
+        self.pace_of("", plan, ops)
     }
 
     /// Returns the same pace of the kinds with this prefix.
-    fn pace_of(&self, prefix: &str, plan: &Plan) -> Option<(Pace, bool)> {
+    fn pace_of(&self, prefix: &str, plan: &Plan, ops: f64) -> Option<(Pace, bool)> {
         let keys: Vec<String> =
             keys(plan).into_iter().map(|key| format!("{prefix}{key}")).collect();
         // The narrowest kind first; the first one is that of all workloads.
         let keys = keys.iter().enumerate().map(|(index, key)| (key, index > 0)).rev();
-        let mut paces = keys.clone().filter_map(|(key, same)| Some((*self.0.get(key)?, same)));
-        let found = paces.clone().find(|(pace, _)| pace.is_current()).or_else(|| paces.next());
+        let mut paces = keys.clone().filter_map(|(key, same)| Some((self.0.get(key)?, same)));
+        let mut current = paces.clone().filter(|(pace, _)| pace.is_current());
+        let of_size = current.clone().find(|(pace, same)| *same && pace.reaches(ops));
+        let found = of_size.or_else(|| current.next()).or_else(|| paces.next());
         let cpu = plan.lab().filter(|lab| lab.accel.is_exact()).map(|lab| lab.cpu.to_string());
-        found.or_else(|| {
+        found.map(|(pace, same)| (pace.clone(), same)).or_else(|| {
             let lab = format!("{prefix}{LAB}");
             let this_cpu = format!("{lab}{}", cpu?);
             let mut keys = keys;
@@ -217,19 +229,11 @@ impl Speeds {
         })
     }
 
-    /// Returns the mean pace of the kinds whose keys begin with that of the lab and end with this suffix.
+    /// Returns the pace of all kinds whose keys begin with that of the lab and end with this suffix.
     fn pace_on_any_cpu(&self, lab: &str, suffix: &str) -> Option<Pace> {
         let paces = self.0.iter().filter(|(key, _)| key.starts_with(lab) && key.ends_with(suffix));
-        let paces = paces.map(|(_, pace)| pace);
-        let trials: u32 = paces.clone().map(|pace| pace.trials).sum();
-        let mean = |field: fn(&Pace) -> f64| {
-            paces.clone().map(|pace| field(pace) * f64::from(pace.trials)).sum::<f64>()
-                / f64::from(trials)
-        };
-        let line = paces.clone().fold(Line::default(), |sum, it| sum.and(&it.line));
-        let (fixed, per_op) = (mean(|it| it.fixed), mean(|it| it.per_op));
-        let pace = || Pace::new(fixed, per_op, trials, line);
-        (trials > 0).then(pace)
+        let all = Pace::of_all(paces.map(|(_, pace)| pace));
+        (all.trials > 0).then_some(all)
     }
 }
 
@@ -246,19 +250,48 @@ fn path() -> Option<PathBuf> {
     Some(fsdyno_lab::Cache::of_user().ok()?.path().join(FILE))
 }
 
-/// Returns the kinds of a trial, broadest first: its venue, its workload there, the type of its file system, and its
-/// configuration, because a single option, such as an unindexed directory, can multiply the time. A call over a modelled
-/// network takes the host many times as long as one without, so trials with a network are of separate kinds.
+/// Returns the kinds of a trial, broadest first: its venue, its workload there, the type of its file system (for a
+/// directory, also of the one that the directory is on), its configuration, because a single option, such as an
+/// unindexed directory, can multiply the time, and the workload's parameters other than the amount of work, such as the
+/// recording of a replay. A call over a modelled network takes the host many times as long as one without, so trials
+/// with a network are of separate kinds.
 fn keys(plan: &Plan) -> Vec<String> {
     let venue = pace(&plan.venue);
     let workload = format!("{venue}/{}", plan.workload.name);
-    let Some(filesystem) = &plan.filesystem else {
-        let directory = format!("{workload}/directory");
-        return vec![venue, workload, directory];
+    let mut keys = vec![venue, workload.clone()];
+    match (&plan.filesystem, &plan.medium) {
+        (Some(filesystem), _) => {
+            let kind = format!("{workload}/{}", filesystem.mount_type);
+            keys.extend([kind.clone(), format!("{kind}/{}", filesystem.spec)]);
+        }
+        (None, medium) => {
+            let kind = format!("{workload}/directory");
+            keys.push(kind.clone());
+            if let MediumPlan::Directory { path } = medium
+                && let Ok(on) = fsdyno_media::directory::kind(Path::new(path))
+            {
+                keys.push(format!("{kind}/{on}"));
+            }
+        }
+    }
+    let parameters = parameters(plan);
+    if let Some(last) = keys.last().filter(|_| !parameters.is_empty()) {
+        keys.push(format!("{last}/{parameters}"));
+    }
+    keys
+}
+
+/// Returns the parameters of a plan's workload that differ from the defaults and do not set the amount of work.
+fn parameters(plan: &Plan) -> String {
+    // A plan may name a workload of another version.
+    let Ok(kind) = workloads::find(&plan.workload.name) else { return String::new() };
+    let is_default = |name: &str, value: &str| {
+        kind.params.iter().any(|param| param.name == name && param.default == value)
     };
-    let kind = format!("{workload}/{}", filesystem.mount_type);
-    let configuration = format!("{kind}/{}", filesystem.spec);
-    vec![venue, workload, kind, configuration]
+    let set = plan.workload.params.iter().filter(|(name, value)| {
+        !kind.more_work.contains(&name.as_str()) && !is_default(name, value)
+    });
+    set.map(|(name, value)| format!("{name}={value}")).collect::<Vec<_>>().join(" ")
 }
 
 #[cfg(test)]
@@ -283,7 +316,7 @@ mod tests {
             .flat_map(|it| it.ops.values())
             .map(|op| op.count)
             .sum();
-        let pace = speeds.0[keys.last().unwrap()];
+        let pace = &speeds.0[keys.last().unwrap()];
         // On an idle machine, the trial takes hardly more than its processor time.
         let time = pace.seconds(ops as f64, 1.0);
         assert!(
@@ -314,7 +347,8 @@ mod tests {
         for seconds in [-1.0, f64::NAN, f64::INFINITY, 1e15] {
             assert_eq!(duration(seconds), None, "{seconds}");
         }
-        let boot = Pace::new(1e300, 0.0, 1, Line::default());
+        let boot: Pace =
+            serde_json::from_str(r#"{"fixed":1e300,"per_op":0.0,"trials":1}"#).unwrap();
         let speeds = Speeds([(SNAPSHOTS.to_string(), boot)].into());
         assert_eq!(speeds.boots(3), Duration::ZERO);
     }
@@ -328,10 +362,11 @@ mod tests {
         let (venue, narrow) = (keys.remove(0), keys.remove(0));
         let old: Pace = serde_json::from_str(r#"{"fixed":900.0,"per_op":0.1,"trials":1}"#).unwrap();
         let mut speeds = Speeds([(narrow, old)].into());
-        assert_eq!(speeds.pace(&trial.plan), Some((old, true)));
-        let new = Pace::new(5.0, 0.001, 3, Line::default());
-        speeds.0.insert(venue, new);
-        assert_eq!(speeds.pace(&trial.plan), Some((new, false)));
+        assert_eq!(speeds.pace(&trial.plan, 1e3), Some((old, true)));
+        let mut new = Pace::default();
+        new.add(&Times::of_computation(Duration::from_secs(5), 1.0), 1e3);
+        speeds.0.insert(venue, new.clone());
+        assert_eq!(speeds.pace(&trial.plan, 1e3), Some((new, false)));
     }
 
     #[test]
@@ -343,7 +378,7 @@ mod tests {
         speeds.add(&trial, 1.0);
         let mut slow = trial.clone();
         slow.plan.filesystem.as_mut().unwrap().spec.push_str(" -O ^dir_index");
-        let pace = |speeds: &Speeds, plan: &Plan| speeds.pace(plan).unwrap().0;
+        let pace = |speeds: &Speeds, plan: &Plan| speeds.pace(plan, 1e3).unwrap().0;
         let plain = pace(&speeds, &trial.plan);
         assert_eq!(pace(&speeds, &slow.plan), plain, "that of its file system");
         let times = Times::of_computation(Duration::from_secs(1000), 1.0);
@@ -353,12 +388,13 @@ mod tests {
         assert_eq!(pace(&speeds, &trial.plan), plain);
         assert_eq!(pace(&speeds, &slow.plan).trials, 1);
         // In a full cache, a new configuration has only the kinds that it shares with others.
-        let others = (0..MAX_KINDS).map(|number| (number.to_string(), plain));
+        let others = (0..MAX_KINDS).map(|number| (number.to_string(), plain.clone()));
         let mut full = Speeds(others.collect());
         full.add(&trial, 1.0);
         let known =
             keys(&trial.plan).iter().map(|key| full.0.contains_key(key)).collect::<Vec<_>>();
-        assert_eq!(known, [true, true, true, false]);
+        assert_eq!(known[..4], [true, true, true, false]);
+        assert!(!known[4..].contains(&true));
     }
 
     #[test]
@@ -392,7 +428,7 @@ mod tests {
         speeds.add(&trials[0], 1.0);
         let mut plan = trials[0].plan.clone();
         let estimate = |plan: &Plan| {
-            let (pace, same_work) = speeds.pace(plan)?;
+            let (pace, same_work) = speeds.pace(plan, 1e5)?;
             Some((pace.seconds(1e5, 1.0), pace.trials, same_work))
         };
         let expected = estimate(&plan);
@@ -402,6 +438,34 @@ mod tests {
         let rough = expected.map(|(seconds, trials, _)| (seconds, trials, false));
         assert_eq!(estimate(&plan), rough, "the pace of the lab");
         plan.venue = VenuePlan::Host;
-        assert_eq!(speeds.pace(&plan), None);
+        assert_eq!(speeds.pace(&plan, 1e5), None);
+    }
+
+    #[test]
+    fn a_directory_has_a_pace_for_its_file_system_its_parameters_and_its_amount_of_work() {
+        let results = concat!(env!("CARGO_MANIFEST_DIR"), "/../../results");
+        let results = std::path::Path::new(results).join("2026-11-22-phillips-2001/then/forward");
+        let mut plan = fsdyno_report::load(&[results]).unwrap().trials.remove(0).plan;
+        let folder = tempfile::tempdir().unwrap();
+        (plan.venue, plan.filesystem) = (VenuePlan::Host, None);
+        plan.medium = MediumPlan::Directory { path: folder.path().display().to_string() };
+        plan.workload.name = "replay".into();
+        plan.workload.params = [("trace", "a.trace"), ("copies", "3"), ("think", "cpu")]
+            .map(|(name, value)| (name.into(), value.into()))
+            .into();
+        let on = fsdyno_media::directory::kind(folder.path()).unwrap();
+        let narrow = keys(&plan);
+        let expected = format!("host/replay/directory/{on}/trace=a.trace");
+        assert_eq!(narrow.last().unwrap(), &expected, "{narrow:?}");
+        let mut speeds = Speeds::default();
+        let mut add = |key: &str, seconds, ops| {
+            let times = Times::of_computation(Duration::from_secs(seconds), 1.0);
+            speeds.0.entry(key.into()).or_default().add(&times, ops);
+        };
+        // A short trial of the same kind, and a long one on another file system.
+        add(&narrow[4], 1, 100.0);
+        add(&narrow[2], 10, 1e5);
+        let seconds = |ops| speeds.pace(&plan, ops).unwrap().0.seconds(ops, 1.0);
+        assert_eq!([seconds(100.0), seconds(1e5)].map(f64::round), [1.0, 10.0]);
     }
 }

@@ -6,11 +6,15 @@ use std::time::Duration;
 
 use fsdyno_record::units::rough;
 
-/// The weight of the last trial in the mean time of ended trials, so that the mean follows the host's load. [OWN]
-const NEWEST: f64 = 0.5;
+/// Number of the latest trials of which the median counts, so that a slow trial is ignored, and a change of the host's
+/// load is followed after two. [OWN]
+const LATEST: usize = 3;
 
 /// The fraction of a trial's operations after which their pace is used for the estimate. [OWN]
 const MIN_DONE: f64 = 0.1;
+
+/// The part of the time of a trial that it spends on its operations, if that is not known. [OWN]
+const WORK: f64 = 0.7;
 
 /// An estimate of the time left.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,6 +41,8 @@ pub struct Planned {
     pub ops: u64,
     /// Its time as estimated from earlier trials on this machine, if any of its kind ran.
     pub expected: Option<Duration>,
+    /// The part of that time, from 0 to 1, that it spends on its operations.
+    pub work: Option<f64>,
 }
 
 /// The state of a run from which the time left is estimated. Every `now` is the time since the run began.
@@ -46,21 +52,42 @@ pub struct TimeLeft {
     jobs: u32,
     /// Operations done, and the time that workers spent on them, excluding startup and verification.
     done: (u64, Duration),
-    /// Ratio of actual to expected time of the trials that have ended.
-    ratio: Option<f64>,
+    /// Ratio of actual to expected time of the latest trials that have ended.
+    ratios: Latest,
 }
 
 /// The progress of the trials of a cell.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 struct Cell {
     /// Operations of a trial.
     ops: u64,
     expected: Option<Duration>,
+    /// The part of the time of a trial that it spends on its operations.
+    work: Option<f64>,
     /// Trials that have not ended, including running ones.
     rest: u32,
     ended: u32,
-    /// Mean time of the trials that have ended, weighted towards the latest ones.
-    took: Duration,
+    /// Times of the latest trials that have ended, in seconds.
+    took: Latest,
+}
+
+/// The latest values of a quantity, the newest last.
+#[derive(Clone, Debug, Default)]
+struct Latest(Vec<f64>);
+
+impl Latest {
+    fn add(&mut self, value: f64) {
+        self.0.push(value);
+        let excess = self.0.len().saturating_sub(LATEST);
+        self.0.drain(..excess);
+    }
+
+    /// Returns their median, the lower one of two; `None` without any.
+    fn median(&self) -> Option<f64> {
+        let mut sorted = self.0.clone();
+        sorted.sort_by(f64::total_cmp);
+        sorted.get(sorted.len().checked_sub(1)? / 2).copied()
+    }
 }
 
 /// A running trial.
@@ -82,13 +109,14 @@ impl TimeLeft {
         for trial in trials {
             let cell = cells.entry(trial.cell).or_default();
             (cell.ops, cell.expected, cell.rest) = (trial.ops, trial.expected, cell.rest + 1);
+            cell.work = trial.work;
         }
         TimeLeft {
             cells,
             running: BTreeMap::new(),
             jobs: u32::try_from(jobs.max(1)).unwrap_or(1),
             done: Default::default(),
-            ratio: None,
+            ratios: Latest::default(),
         }
     }
 
@@ -124,13 +152,14 @@ impl TimeLeft {
         let cell = self.cells.entry(running.cell).or_default();
         cell.rest = cell.rest.saturating_sub(1);
         let Some(took) = took else { return };
-        let (old, new) = (cell.took.as_secs_f64(), took.as_secs_f64());
-        let mean = if cell.ended == 0 { new } else { old + (new - old) * NEWEST };
-        cell.took = Duration::from_secs_f64(mean);
+        let seconds = took.as_secs_f64();
+        cell.took.add(seconds);
         cell.ended += 1;
+        if !running.worked.is_zero() && !took.is_zero() {
+            cell.work = Some((running.worked.as_secs_f64() / seconds).min(1.0));
+        }
         if let Some(expected) = cell.expected.filter(|expected| !expected.is_zero()) {
-            let ratio = new / expected.as_secs_f64();
-            self.ratio = Some(self.ratio.map_or(ratio, |old| old + (ratio - old) * NEWEST));
+            self.ratios.add(seconds / expected.as_secs_f64());
         }
     }
 
@@ -142,11 +171,12 @@ impl TimeLeft {
     }
 
     /// Estimates the time left for all trials; `None` if nothing is known yet, or if nothing is left. A trial of a cell
-    /// with ended trials takes their mean time; a trial of any other cell takes its expected time, corrected by the
+    /// with ended trials takes their median time; a trial of any other cell takes its expected time, corrected by the
     /// ratio of actual and expected times in this run, or, without one, the mean time per operation of all ended
-    /// trials. The time left for a running trial is never negative.
+    /// trials. The operations of the running trials correct all of these. The time left for a running trial is never
+    /// negative.
     pub fn of_all(&self, now: Duration) -> Option<Remaining> {
-        let per_op = self.per_op();
+        let (per_op, correction) = (self.per_op(), self.correction(now));
         let (mut time, mut longest, mut rest) = (Duration::ZERO, Duration::ZERO, 0);
         let mut is_lower_bound = false;
         for (index, cell) in self.cells.iter().filter(|(_, cell)| cell.rest > 0) {
@@ -158,11 +188,13 @@ impl TimeLeft {
                 // Before the first trial ends, only the time spent on operations counts as elapsed.
                 let elapsed =
                     if by_ops { running.worked } else { now.saturating_sub(running.began) };
+                let corrected = running.corrected(cell, each, now).filter(|_| !by_ops);
                 let by_pace = running.left_by_pace(cell.ops).unwrap_or_default();
-                let remaining = each.saturating_sub(elapsed).max(by_pace);
+                let remaining = corrected.unwrap_or(each).saturating_sub(elapsed).max(by_pace);
                 (time, longest) = (time + remaining, longest.max(remaining));
                 waiting = waiting.saturating_sub(1);
             }
+            let each = if by_ops { each } else { each.mul_f64(correction) };
             time += each * waiting;
             longest = longest.max(if waiting > 0 { each } else { Duration::ZERO });
             rest += cell.rest;
@@ -171,15 +203,31 @@ impl TimeLeft {
         (time > Duration::ZERO).then_some(Remaining { time, is_lower_bound })
     }
 
+    /// Returns the mean factor by which the running trials will differ from their estimates, as far as their operations
+    /// show it.
+    fn correction(&self, now: Duration) -> f64 {
+        let factors = self.running.values().filter_map(|running| {
+            let cell = self.cells.get(&running.cell)?;
+            running.left_by_pace(cell.ops)?;
+            let (each, by_ops) = self.trial(cell, (0, Duration::ZERO, false))?;
+            let corrected = running.corrected(cell, each, now).filter(|_| !by_ops);
+            Some(corrected.unwrap_or(each).as_secs_f64() / each.as_secs_f64())
+        });
+        let logs: Vec<f64> = factors.map(f64::ln).filter(|log| log.is_finite()).collect();
+        (logs.iter().sum::<f64>() / logs.len().max(1) as f64).exp().clamp(1e-3, 1e3)
+    }
+
     /// Estimates the time of a trial that has not begun; the flag is true if only its operations are counted.
     fn trial(&self, cell: &Cell, per_op: (u64, Duration, bool)) -> Option<(Duration, bool)> {
-        match (cell.ended, cell.expected) {
-            (0, Some(expected)) => Some((expected.mul_f64(self.ratio.unwrap_or(1.0)), false)),
-            (0, None) => {
+        match (cell.took.median(), cell.expected) {
+            (Some(took), _) => Some((Duration::from_secs_f64(took), false)),
+            (None, Some(expected)) => {
+                Some((expected.mul_f64(self.ratios.median().unwrap_or(1.0)), false))
+            }
+            (None, None) => {
                 let (ops, took, is_whole) = per_op;
                 (ops > 0).then(|| (share(took, cell.ops, ops), !is_whole))
             }
-            _ => Some((cell.took, false)),
         }
     }
 
@@ -188,7 +236,8 @@ impl TimeLeft {
     fn per_op(&self) -> (u64, Duration, bool) {
         let ended = self.cells.values().filter(|cell| cell.ended > 0);
         let (ops, took) = ended.fold((0, Duration::ZERO), |(ops, took), cell| {
-            (ops + cell.ops * u64::from(cell.ended), took + cell.took * cell.ended)
+            let each = Duration::from_secs_f64(cell.took.median().unwrap_or_default());
+            (ops + cell.ops * u64::from(cell.ended), took + each * cell.ended)
         });
         if ops > 0 { (ops, took, true) } else { (self.done.0, self.done.1, false) }
     }
@@ -199,6 +248,20 @@ impl Running {
     fn left_by_pace(&self, total_ops: u64) -> Option<Duration> {
         let is_enough = self.ops as f64 >= MIN_DONE * total_ops as f64 && self.ops > 0;
         is_enough.then(|| share(self.worked, total_ops.saturating_sub(self.ops), self.ops))
+    }
+
+    /// Estimates its whole time from the pace of its operations, if that differs from the time `each` by too much to be
+    /// due to phases of different speeds: by a factor of almost 2 at the beginning, and less towards the end.
+    fn corrected(&self, cell: &Cell, each: Duration, now: Duration) -> Option<Duration> {
+        let left = self.left_by_pace(cell.ops)?;
+        let work = cell.work.filter(|work| *work > 0.0).unwrap_or(WORK);
+        let whole = (self.worked + left).as_secs_f64() / work;
+        let whole = whole.max((now.saturating_sub(self.began) + left).as_secs_f64());
+        let ratio = whole / each.as_secs_f64();
+        let done = (self.ops as f64 / cell.ops.max(1) as f64).min(1.0);
+        let is_different = ratio.max(1.0 / ratio) > 2.0 - done;
+        let whole = Duration::try_from_secs_f64(whole).ok()?;
+        is_different.then_some(whole)
     }
 }
 
@@ -219,7 +282,7 @@ mod tests {
     fn planned(trials: &[(usize, u64)]) -> Vec<Planned> {
         trials
             .iter()
-            .map(|(cell, ops)| Planned { cell: *cell, ops: *ops, expected: None })
+            .map(|(cell, ops)| Planned { cell: *cell, ops: *ops, expected: None, work: None })
             .collect()
     }
 
@@ -302,7 +365,7 @@ mod tests {
     #[test]
     fn a_failed_or_skipped_trial_changes_only_the_number_of_trials_left() {
         let expected = Some(seconds(100));
-        let trials = [0, 0, 1, 1].map(|cell| Planned { cell, ops: 10, expected });
+        let trials = [0, 0, 1, 1].map(|cell| Planned { cell, ops: 10, expected, work: None });
         let mut run = TimeLeft::new(&trials, 1);
         run.started(0, 0, seconds(0));
         run.ended(0, None);
@@ -323,6 +386,7 @@ mod tests {
             cell: *cell,
             ops: 100,
             expected: Some(seconds(expected[*cell])),
+            work: None,
         };
         let mut run = TimeLeft::new(&order.iter().map(trial).collect::<Vec<_>>(), 1);
         let total: u64 = order.iter().map(|cell| actual[*cell]).sum();
@@ -364,7 +428,8 @@ mod tests {
     #[test]
     fn before_the_first_trial_ends_the_time_left_is_the_expected_one() {
         let expected = Some(seconds(30));
-        let trials: Vec<Planned> = (0..4).map(|cell| Planned { cell, ops: 10, expected }).collect();
+        let trials: Vec<Planned> =
+            (0..4).map(|cell| Planned { cell, ops: 10, expected, work: None }).collect();
         let mut run = TimeLeft::new(&trials, 2);
         assert_eq!(
             run.of_all(seconds(0)),
@@ -387,5 +452,45 @@ mod tests {
         }
         let left = run.of_all(seconds(0)).unwrap().time.as_secs_f64();
         assert!((left / 40.0 - 1.0).abs() < 0.26, "{left}");
+    }
+
+    #[test]
+    fn within_a_trial_its_operations_correct_an_estimate_from_trials_under_load() {
+        // Four trials of 10 s, 6 s of them for operations, which were expected to take 4 minutes, or 1 s.
+        for (expected, work) in [(240, Some(0.6)), (240, None), (1, Some(0.6)), (1, None)] {
+            let expected = Some(seconds(expected));
+            let trials: Vec<Planned> =
+                (0..4).map(|cell| Planned { cell, ops: 100, expected, work }).collect();
+            let mut run = TimeLeft::new(&trials, 1);
+            run.started(0, 0, seconds(0));
+            run.progress(0, 0, false, seconds(2));
+            for second in 3..=8 {
+                run.progress(0, (second - 2) * 100 / 6, true, seconds(second));
+                let left = run.of_all(seconds(second)).unwrap().time.as_secs_f64();
+                let error = left / (40 - second) as f64 - 1.0;
+                assert!(error.abs() < 0.25, "{expected:?} {work:?} at {second} s: {left}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_single_slow_trial_does_not_change_the_time_left() {
+        let mut run = TimeLeft::new(&planned(&[(0, 10); 8]), 1);
+        for (time, left) in [(10, 70), (10, 60), (240, 50), (10, 40)] {
+            run.started(0, 0, seconds(0));
+            run.ended(0, Some(seconds(time)));
+            assert_eq!(run.of_all(seconds(0)).unwrap().time, seconds(left));
+        }
+    }
+
+    #[test]
+    fn operations_at_about_the_expected_pace_do_not_change_the_estimate() {
+        let trial = Planned { cell: 0, ops: 100, expected: Some(seconds(100)), work: Some(0.8) };
+        let mut run = TimeLeft::new(&[trial], 1);
+        run.started(0, 0, seconds(0));
+        // The first phase is faster than the others.
+        run.progress(0, 1, true, seconds(1));
+        run.progress(0, 25, true, seconds(15));
+        assert_eq!(run.of_all(seconds(15)).unwrap().time, seconds(85));
     }
 }

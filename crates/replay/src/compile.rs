@@ -42,6 +42,8 @@ pub(crate) struct Thread {
 pub struct Recorded {
     /// Their number and total time in nanoseconds, by kind.
     pub times: BTreeMap<OpKind, (u64, u64)>,
+    /// Processor time of all threads between calls, in nanoseconds.
+    pub think: u64,
     /// The number of calls on paths.
     pub paths: u64,
     /// The numbers of components of these paths: in the program, and in the replay, where a path begins at the root of
@@ -157,6 +159,7 @@ impl Compiler {
     pub fn event(&mut self, event: &Event) -> Result<(), ReplayError> {
         let thread = self.threads.entry(event.thread).or_default();
         thread.think = thread.think.saturating_add(event.think);
+        self.recorded.think = self.recorded.think.saturating_add(event.think);
         if let Some(place) = self.phases.event(event) {
             self.out.boundary(place.is_mark, &place.name, &self.counts, &self.kinds)?;
         }

@@ -1,16 +1,30 @@
-//! The fidelity of replays: the part of each recording that is replayed, in a sentence.
+//! The fidelity of replays: the part of each recording that is replayed, and what limits a ranking, in sentences.
 
 use std::collections::BTreeMap;
 
-use fsdyno_record::Trial;
 use fsdyno_record::trial::{Outcome, ReplayReport};
+use fsdyno_record::{OpKind, Trial};
 
 use crate::number::{count, counted, percent, sanitize};
 
 /// The maximum number of reasons that are listed.
 const MAX_REASONS: usize = 3;
 
-/// One sentence for each combination of a recording and replay settings.
+/// Calls that not every file system supports, by the op that replays them.
+const OPTIONAL_OPS: &[(OpKind, &str)] =
+    &[(OpKind::CopyRange, "copy_file_range"), (OpKind::Fallocate, "fallocate")];
+
+/// Calls that not every file system supports, by the beginning of the reason for which they are omitted or changed.
+const OPTIONAL_CALLS: &[(&str, &str)] = &[
+    ("reflinks ", "reflinks (FICLONE)"),
+    ("fallocates of a mode ", "fallocate"),
+    ("opens of files without a name", "O_TMPFILE"),
+];
+
+/// The minimum share of the time between calls that is worth a sentence about rankings. [OWN]
+const MIN_THINK: f64 = 0.1;
+
+/// Sentences for each combination of a recording and replay settings.
 pub fn sentences(trials: &[Trial]) -> Vec<String> {
     let mut groups: BTreeMap<&BTreeMap<String, String>, Vec<(&Trial, &ReplayReport)>> =
         BTreeMap::new();
@@ -19,7 +33,10 @@ pub fn sentences(trials: &[Trial]) -> Vec<String> {
             groups.entry(&trial.plan.workload.params).or_default().push((trial, replay));
         }
     }
-    groups.values().map(|group| sentence(group)).collect()
+    let of_group = |group: &Vec<(&Trial, &ReplayReport)>| {
+        [Some(sentence(group)), optional_calls(group), ranking(group)].into_iter().flatten()
+    };
+    groups.values().flat_map(of_group).collect()
 }
 
 /// The meaning of phases that do not end with a sync.
@@ -97,20 +114,59 @@ fn reasons(replay: &ReplayReport) -> String {
     if listed.is_empty() { String::new() } else { format!("; not: {}", listed.join(", ")) }
 }
 
-/// The share of the threads' time that is processor time between calls, over all trials.
+/// The calls whose success depended on the recorded file system, in a sentence.
+fn optional_calls(group: &[(&Trial, &ReplayReport)]) -> Option<String> {
+    let mut names: Vec<&str> = Vec::new();
+    let (trial, replay) = group.first()?;
+    let omitted = OPTIONAL_CALLS
+        .iter()
+        .filter(|(reason, _)| replay.left_out.keys().any(|of_call| of_call.starts_with(reason)));
+    let has_op = |kind: OpKind| {
+        let mut phases = trial.measured.phases.iter();
+        phases.any(|phase| phase.ops.get(&kind).is_some_and(|op| op.count > 0))
+    };
+    let made = OPTIONAL_OPS.iter().filter(|(kind, _)| has_op(*kind));
+    for name in omitted.map(|(_, name)| *name).chain(made.map(|(_, name)| *name)) {
+        if !names.contains(&name) {
+            names.push(name);
+        }
+    }
+    (!names.is_empty()).then(|| {
+        format!(
+            "The recording has calls that depend on the file system: {}. On another type than the recorded one, the \
+             program itself may make other calls.",
+            names.join(", ")
+        )
+    })
+}
+
+/// The meaning of a difference in the time of calls for the whole, in a sentence.
+fn ranking(group: &[(&Trial, &ReplayReport)]) -> Option<String> {
+    let share = think_share(group).filter(|share| *share >= MIN_THINK)?;
+    Some(format!(
+        "Calls are {} of the threads' time in the replay: calls that take 10 % longer make the whole about {} longer.",
+        percent(1.0 - share),
+        percent(0.1 * (1.0 - share))
+    ))
+}
+
 fn think(group: &[(&Trial, &ReplayReport)]) -> Option<String> {
+    let share = think_share(group)?;
+    Some(format!("the time between calls is {} of the threads' time", percent(share)))
+}
+
+/// The share of the threads' time that is spent between calls, over all trials; `None` if there is no such time.
+fn think_share(group: &[(&Trial, &ReplayReport)]) -> Option<f64> {
     let phases = || group.iter().flat_map(|(trial, _)| &trial.measured.phases);
     let think: u64 = phases().map(|phase| phase.think_ns.0).sum();
     let calls: u64 = phases().flat_map(|phase| phase.ops.values()).map(|op| op.total_ns.0).sum();
     let total = (think + calls) as f64;
-    (think > 0 && total > 0.0).then(|| {
-        format!("the time between calls is {} of the threads' time", percent(think as f64 / total))
-    })
+    (think > 0 && total > 0.0).then(|| think as f64 / total)
 }
 
 #[cfg(test)]
 mod tests {
-    use fsdyno_record::Bytes;
+    use fsdyno_record::{Bytes, Nanos};
 
     use super::*;
     use crate::fixture;
@@ -146,6 +202,47 @@ mod tests {
             "every result was as recorded",
         ] {
             assert!(text.contains(part), "{part}: {text}");
+        }
+    }
+
+    #[test]
+    fn calls_that_depend_on_the_file_system_are_named() {
+        const BEGIN: &str = "The recording has calls that depend on the file system";
+        assert!(!sentence_with(|_| {}).contains(BEGIN));
+        let text = sentence_with(|replay| {
+            let reasons = [
+                "reflinks which are replayed by copy_file_range",
+                "fallocates of a mode without a replay",
+                "opens of files without a name",
+            ];
+            replay.left_out = reasons.map(|reason| (reason.to_string(), 1)).into();
+        });
+        assert!(text.contains(": reflinks (FICLONE), fallocate, O_TMPFILE. On another"), "{text}");
+        let mut trials = fixture::trials();
+        trials.truncate(1);
+        trials[0].conditions.replay = Some(ReplayReport::default());
+        let phase = &mut trials[0].measured.phases[0];
+        let stats = phase.ops.values().next().unwrap().clone();
+        phase.ops.insert(OpKind::CopyRange, stats);
+        let text = sentences(&trials).concat();
+        assert!(text.contains(&format!("{BEGIN}: copy_file_range. On")), "{text}");
+    }
+
+    #[test]
+    fn the_part_of_the_calls_in_the_whole_time_is_explained() {
+        let mut trials = fixture::trials();
+        trials.truncate(1);
+        trials[0].conditions.replay = Some(ReplayReport::default());
+        trials[0].measured.phases.truncate(1);
+        let phase = &mut trials[0].measured.phases[0];
+        let calls: u64 = phase.ops.values().map(|op| op.total_ns.0).sum();
+        for (part, expected) in [(4, false), (150, true)] {
+            trials[0].measured.phases[0].think_ns = Nanos(calls * part / 100);
+            let text = sentences(&trials).concat();
+            assert!(text.contains("the time between calls is"), "{text}");
+            let ranking = "Calls are 40 % of the threads' time in the replay: calls that take 10 % longer make the \
+                           whole about 4.0 % longer.";
+            assert_eq!(text.contains(ranking), expected, "{text}");
         }
     }
 

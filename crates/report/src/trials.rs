@@ -5,7 +5,7 @@ use fsdyno_record::Trial;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::baseline::Basis;
+use crate::baseline::{Basis, DEFAULT_LEAST_DIFFERENCE};
 use crate::curve::{self, Curve};
 use crate::error::ReportError;
 use crate::labs::{self, LabRows};
@@ -150,7 +150,7 @@ fn document(trials: &[Trial], basis: Basis<'_>) -> Document {
 fn legend(sections: &[Section<'_>], curves: &[Curve<'_>]) -> Legend {
     let flag = |flag: &Flag| (flag.name().to_string(), flag.meaning().to_string());
     Legend {
-        terms: marks(sections),
+        terms: marks(sections).into_iter().chain(least_difference(sections)).collect(),
         notes: instrument::sentence(sections)
             .into_iter()
             .chain(processor::sentence(sections))
@@ -196,30 +196,17 @@ fn instrument_bound(sections: &[Section<'_>], curves: &[Curve<'_>]) -> String {
     format!("fsdyno itself used up to {share} of the time; ignore differences up to that")
 }
 
-/// The options that give main phases with [`Flag::TooShort`] more work, and the factor of work that would suffice for
-/// all of them, if time grows with the work: `: --set files=N (about 20 times as much is enough)`.
+/// The options that give main phases with [`Flag::TooShort`] enough work: `: --set files=12k`.
 fn more_work(sections: &[Section<'_>]) -> String {
     let (main, _) = answer::main_phases(sections.iter().collect());
     let rows = main.into_iter().flat_map(|section| &section.rows);
-    let short: Vec<&Row<'_>> = rows.filter(|row| row.flags.contains(&Flag::TooShort)).collect();
-    let mut workloads: Vec<&str> = Vec::new();
-    for (trial, _) in short.iter().filter_map(|row| row.trials.first()) {
-        if !workloads.contains(&trial.plan.workload.name.as_str()) {
-            workloads.push(&trial.plan.workload.name);
-        }
-    }
-    let options = match validity::more_work::options(&workloads) {
+    let short = rows.filter(|row| row.flags.contains(&Flag::TooShort));
+    let short: Vec<_> = short.map(|row| row.trials.as_slice()).collect();
+    // Usually, this host ran the trials.
+    let processors = std::thread::available_parallelism().map_or(1, usize::from);
+    match validity::more_work::options(&short, processors) {
         options if options.is_empty() => options,
         options => format!(": {options}"),
-    };
-    let factor = short.iter().map(|row| validity::shortfall(&row.trials)).fold(0.0, f64::max);
-    // An estimate is rounded up to one digit.
-    let unit = 10_f64.powf(factor.log10().floor());
-    let factor = (factor / unit).ceil() * unit;
-    let is_known = factor.is_finite() && factor > 1.0;
-    match is_known {
-        true => format!("{options} (about {factor} times as much is enough)"),
-        false => options,
     }
 }
 
@@ -259,6 +246,19 @@ fn same_meaning(least: f64) -> String {
         "The whole 95 % interval of this ratio lies within ±{}: no difference that matters.",
         difference(least)
     )
+}
+
+/// The smallest difference that matters, if some rows of several trials are compared.
+fn least_difference(sections: &[Section<'_>]) -> Option<Term> {
+    let is_tested = |row: &&Row<'_>| row.ratio.is_some() && row.trials.len() > 1;
+    let has_tests = |section: &&Section<'_>| section.rows.iter().filter(is_tested).count() > 1;
+    let least = difference(sections.iter().find(has_tests)?.least_difference);
+    let default = difference(DEFAULT_LEAST_DIFFERENCE);
+    let meaning = format!(
+        "{least} (--least-difference, by default {default}): a ratio whose whole 95 % interval is within ±{least} is \
+         marked =; others differ if it excludes 1 and the p-value after Holm's correction is below 5 %"
+    );
+    Some(("least difference".into(), meaning))
 }
 
 /// Returns true if some ratio has this significance.

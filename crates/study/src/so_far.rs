@@ -33,9 +33,32 @@ pub struct SoFar<'a> {
 }
 
 impl<'a> SoFar<'a> {
-    /// Creates the verdicts of a study that has just begun, or is resumed.
+    /// Creates the verdicts of a study that has just begun, or is resumed: verdicts of an earlier command are not new.
     pub fn new(folder: &'a Path, file: &'a StudyFile) -> SoFar<'a> {
-        SoFar { folder, file, shown: BTreeMap::new(), cost: Duration::ZERO }
+        let mut so_far = SoFar { folder, file, shown: BTreeMap::new(), cost: Duration::ZERO };
+        if notes::are_shown() {
+            so_far.omit_earlier();
+        }
+        so_far
+    }
+
+    /// Judges the stored trials, so that the verdicts that they allow are not shown.
+    fn omit_earlier(&mut self) {
+        let Some(judged) = self.judge() else { return };
+        for variant in &judged.variants {
+            for claim in variant.claims.iter().filter(|claim| claim.is_judged()) {
+                self.set_shown(&variant.name, &claim.id, &claim.verdict_text());
+            }
+        }
+    }
+
+    /// Judges the stored trials; `None` if a file is unreadable.
+    fn judge(&mut self) -> Option<Judged> {
+        let begin = Instant::now();
+        let results = stored::results_with(self.folder, self.file, &|_| ());
+        let judged = results.map(|results| judge(self.file, &results).merged());
+        self.cost = begin.elapsed();
+        judged.ok()
     }
 
     /// Shows the new verdicts after a study run that took this time. A file that is unreadable is reported at the end
@@ -44,12 +67,12 @@ impl<'a> SoFar<'a> {
         if !notes::are_shown() || took < MIN_RUN || took < self.cost * MIN_RATIO {
             return;
         }
-        let begin = Instant::now();
-        let results = stored::results_with(self.folder, self.file, &|_| ());
-        let judged = results.map(|results| judge(self.file, &results));
-        self.cost = begin.elapsed();
-        let Ok(judged) = judged else { return };
+        let Some(judged) = self.judge() else { return };
         self.lines(&judged).iter().for_each(|line| notes::say(&format!("fsdyno: {line}")));
+    }
+
+    fn set_shown(&mut self, variant: &str, claim: &str, verdict: &str) {
+        self.shown.extend(keys(variant, claim).map(|key| (key, verdict.to_string())));
     }
 
     /// Returns the lines on new verdicts: the numbers of verdicts of their variants, then some of them.
@@ -59,11 +82,11 @@ impl<'a> SoFar<'a> {
             let before = new.len();
             for claim in variant.claims.iter().filter(|claim| claim.is_judged()) {
                 let verdict = claim.verdict_text();
-                let key = (variant.name.clone(), claim.id.clone());
-                if self.shown.get(&key) != Some(&verdict) {
+                let is_shown = |key: (String, String)| self.shown.get(&key) == Some(&verdict);
+                if !keys(&variant.name, &claim.id).all(is_shown) {
                     let (id, text) = (&claim.id, short(&claim.text));
                     let line = format!("{id} {}: {verdict}: {text}", variant.name);
-                    new.push((line, key, verdict));
+                    new.push((line, (&variant.name, id), verdict));
                 }
             }
             if new.len() > before {
@@ -75,13 +98,18 @@ impl<'a> SoFar<'a> {
         let more = (new.len() > left).then(|| new.split_off(left - 1).len());
         let more = more.map(|more| format!("and {}", counted(more, "more new verdict")));
         let mut lines = summaries;
-        for (line, key, verdict) in new {
+        for (line, (variant, claim), verdict) in new {
             lines.push(line);
-            self.shown.insert(key, verdict);
+            self.set_shown(variant, claim, &verdict);
         }
         lines.extend(more);
         lines
     }
+}
+
+/// Returns the keys of a claim. Conditions with the same results so far are one variant with both names.
+fn keys(variant: &str, claim: &str) -> impl Iterator<Item = (String, String)> {
+    variant.split(" and ").map(move |name| (name.to_string(), claim.to_string()))
 }
 
 #[cfg(test)]
@@ -149,6 +177,34 @@ mod tests {
             ["C1 as then: undecided: It is so", "C2 as then: reversed: It is so"],
             "a verdict that changes is shown again"
         );
+    }
+
+    #[test]
+    fn the_verdicts_of_a_resumed_study_are_not_new() {
+        let results = concat!(env!("CARGO_MANIFEST_DIR"), "/../../results");
+        let folder = Path::new(results).join("2026-11-22-layton-journal-size");
+        let file = crate::built_in("layton-journal-size").unwrap();
+        let mut so_far = SoFar::new(&folder, &file);
+        let judged = so_far.judge().unwrap();
+        so_far.shown.clear();
+        assert!(so_far.lines(&judged).len() > 1);
+        so_far.shown.clear();
+        so_far.omit_earlier();
+        assert_eq!(so_far.lines(&judged), [""; 0]);
+    }
+
+    #[test]
+    fn a_verdict_of_two_conditions_is_not_new_once_their_results_differ() {
+        let file = crate::built_in("layton-journal-size").unwrap();
+        let mut so_far = SoFar::new(Path::new("unused"), &file);
+        let mut both = judged(&[Verdict::StillHolds, Verdict::NotRun]);
+        both.variants[0].name = "as then and as today".into();
+        let shown = so_far.lines(&both);
+        assert_eq!(shown[1], "C1 as then and as today: still holds: It is so");
+        let mut differ = judged(&[Verdict::StillHolds, Verdict::Reversed]);
+        differ.variants.extend(judged(&[Verdict::StillHolds, Verdict::NotRun]).variants);
+        differ.variants[1].name = "as today".into();
+        assert_eq!(so_far.lines(&differ)[1..], ["C2 as then: reversed: It is so"]);
     }
 
     #[test]

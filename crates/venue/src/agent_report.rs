@@ -63,7 +63,7 @@ pub(crate) fn wait_for_report(
     let mut stages = Stages::default();
     loop {
         // Poll for the end first: if the child has ended, the mailbox is then complete.
-        let ended = process.poll().map_err(VenueError::io("wait for the agent"))?;
+        let ended = process.poll().map_err(VenueError::io_without_path("wait for the agent"))?;
         let progress = mailbox.progress();
         stages.observe(&progress, begin.elapsed());
         if progress.stage >= Stage::Running && first_op.is_none() {

@@ -53,8 +53,9 @@ impl AssembledArray {
 /// # Errors
 /// Disks that do not form an array; an image that cannot be read; no space for the new image.
 pub fn assemble(disks: &[File], size: Bytes, workdir: &Path) -> Result<AssembledArray, VenueError> {
-    let read_error = |error| VenueError::io("read the image of an array's disk")(error);
-    let write_error = |error| VenueError::io("write the image to check")(error);
+    let read_error =
+        |error| VenueError::io_without_path("read the image of an array's disk")(error);
+    let write_error = |error| VenueError::io("write the image to check in", workdir)(error);
     let superblocks: Vec<Vec<u8>> = disks
         .iter()
         .map(|disk| {

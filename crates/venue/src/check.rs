@@ -56,7 +56,7 @@ pub fn medium_image(
         )));
     }
     disk_image::partition_image(&mut store, View::Medium, start, length, workdir)
-        .map_err(VenueError::io("write the image to check"))
+        .map_err(VenueError::io("write the image to check in", workdir))
 }
 
 /// The files to check.
@@ -115,11 +115,13 @@ pub fn check(
         return Err(VenueError::Failed(format!("{} has no check", commands.kind)));
     };
     // The same lookup as for the lab's identity, so that both refer to the same program.
-    let mut command = Command::new(fsdyno_lab::find_program(program).map_err(from_lab)?);
+    let program = fsdyno_lab::find_program(program).map_err(from_lab)?;
+    let mut command = Command::new(&program);
     command.args(arguments).env("PATH", "/sbin:/usr/sbin:/bin:/usr/bin").envs(&commands.env);
     let started = Instant::now();
     let files: Vec<_> = images.journal.iter().chain([&images.device]).map(File::as_fd).collect();
-    let mut process = Process::start(command, &files).map_err(VenueError::io("start the check"))?;
+    let mut process =
+        Process::start(command, &files).map_err(VenueError::io("start the check", &program))?;
     let exit = wait(&mut process, TIMEOUT, &mut || watch(progress))?.status.code();
     // `/dev/fd/1` is a prefix of `/dev/fd/12`, so the longer name is replaced first.
     let mut names = vec![(device.as_str(), images.names[0].as_str())];
@@ -149,7 +151,9 @@ fn wait(
 ) -> Result<ProcessOutcome, VenueError> {
     let started = Instant::now();
     loop {
-        if let Some(outcome) = process.poll().map_err(VenueError::io("wait for the check"))? {
+        if let Some(outcome) =
+            process.poll().map_err(VenueError::io_without_path("wait for the check"))?
+        {
             return Ok(outcome);
         }
         if watch() == Watch::Stop {

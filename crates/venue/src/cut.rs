@@ -57,7 +57,7 @@ impl LabVenue {
         let mut store = open(&region)?;
         let mut image = |view| {
             partition_image(&mut store, view, part.start, part.size, self.workdir())
-                .map_err(VenueError::io("write an image of the disk"))
+                .map_err(VenueError::io("write an image of the disk in", self.workdir()))
         };
         let (medium, visible) = (image(View::Medium)?, image(View::Visible)?);
         let mut volatile = Vec::new();
@@ -99,6 +99,6 @@ impl LabVenue {
             .image(cut, &[], &mut after_cut)
             .map_err(|error| image_error(error.to_string()))?;
         partition_image(&mut after_cut, View::Medium, part.start, part.size, self.workdir())
-            .map_err(VenueError::io("write the image of a cut"))
+            .map_err(VenueError::io("write the image of a cut in", self.workdir()))
     }
 }

@@ -12,8 +12,8 @@ use crate::region::Region;
 
 /// Opens the store in a region.
 pub fn open(region: &File) -> Result<Store<Region>, VenueError> {
-    let region =
-        Region::open(region).map_err(VenueError::io("open the region with the disk's contents"))?;
+    let region = Region::open(region)
+        .map_err(VenueError::io_without_path("open the region with the disk's contents"))?;
     Store::open(region)
         .map_err(|error| VenueError::Failed(format!("failed to read the disk's bytes: {error}")))
 }

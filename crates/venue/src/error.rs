@@ -1,5 +1,7 @@
 //! The errors of venues.
 
+use std::path::{Path, PathBuf};
+
 use fsdyno_lab::{LabError, RunError};
 use fsdyno_media::MediaError;
 
@@ -22,18 +24,37 @@ pub enum VenueError {
     #[error("the trial was stopped")]
     Stopped,
     /// A system call around the trial failed.
-    #[error("failed to {action}: {source}")]
+    #[error("failed to {action}{}: {source}", quoted(.path))]
     Io {
         /// The attempted action.
         action: &'static str,
+        /// The file, folder or program; `None` for a process or a file without a name.
+        path: Option<PathBuf>,
         /// The error of the kernel.
         source: std::io::Error,
     },
 }
 
+/// Returns ` 'PATH'`, or nothing without a path.
+fn quoted(path: &Option<PathBuf>) -> String {
+    path.as_ref().map(|path| format!(" '{}'", path.display())).unwrap_or_default()
+}
+
 impl VenueError {
-    pub(crate) fn io(action: &'static str) -> impl FnOnce(std::io::Error) -> VenueError {
-        move |source| VenueError::Io { action, source }
+    /// Returns the error of a system call on a file, folder or program: `failed to open the directory '/x': ...`.
+    pub(crate) fn io(
+        action: &'static str,
+        path: &Path,
+    ) -> impl FnOnce(std::io::Error) -> VenueError + Clone {
+        let path = Some(path.to_path_buf());
+        move |source| VenueError::Io { action, path, source }
+    }
+
+    /// Returns the error of a system call on a process, or on a file without a name.
+    pub(crate) fn io_without_path(
+        action: &'static str,
+    ) -> impl FnOnce(std::io::Error) -> VenueError + Clone {
+        move |source| VenueError::Io { action, path: None, source }
     }
 }
 
@@ -50,5 +71,22 @@ pub(crate) fn from_run(error: RunError) -> VenueError {
             let hint = error.hint().map(|hint| format!("; {hint}")).unwrap_or_default();
             VenueError::Failed(format!("failed to {error}{hint}"))
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_failed_system_call_names_the_operation_the_path_and_the_reason() {
+        let error = || std::io::Error::from_raw_os_error(28);
+        let with_path = VenueError::io("write the request log", Path::new("/x/a.log"))(error());
+        assert_eq!(
+            with_path.to_string(),
+            "failed to write the request log '/x/a.log': No space left on device (os error 28)"
+        );
+        let without = VenueError::io_without_path("wait for the agent")(error());
+        assert!(without.to_string().starts_with("failed to wait for the agent: No space"));
     }
 }

@@ -15,9 +15,9 @@ use crate::error::VenueError;
 /// # Errors
 /// A directory that cannot be inspected.
 pub fn of_directory(path: &Path) -> Result<BTreeMap<String, String>, VenueError> {
-    let opened = std::fs::File::open(path).map_err(VenueError::io("open the directory"))?;
+    let opened = std::fs::File::open(path).map_err(VenueError::io("open the directory", path))?;
     let mount = mount_table::mount_of_file(opened.as_fd());
-    let mount = mount.map_err(VenueError::io("read /proc/self/mountinfo"))?;
+    let mount = mount.map_err(VenueError::io("read", Path::new("/proc/self/mountinfo")))?;
     let (mount, device) =
         mount.map(|line| (line.type_and_options(), line.source)).unwrap_or_default();
     Ok(known_values(&kernel(), &mount, &device))

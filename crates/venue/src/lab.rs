@@ -239,7 +239,9 @@ impl LabVenue {
         let journal = medium.journal().filter(|_| index == medium.data_disks());
         let disk = journal.or(medium.disk()).ok_or_else(not_a_lab)?;
         if disk_of(disk)?.attach == Attach::Pmem {
-            return region.try_clone().map_err(VenueError::io("open the disk's bytes"));
+            return region
+                .try_clone()
+                .map_err(VenueError::io_without_path("open the disk's bytes"));
         }
         let single = (conditions.partition_start, conditions.device_size);
         let per_disk = conditions.disks.get(&format!("nbd{index}"));

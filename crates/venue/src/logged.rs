@@ -128,7 +128,7 @@ impl LoggedTrial {
     }
 
     fn open(&self) -> Result<Region, VenueError> {
-        Region::open(&self.region).map_err(VenueError::io("open the log of bytes"))
+        Region::open(&self.region).map_err(VenueError::io_without_path("open the log of bytes"))
     }
 }
 

@@ -71,9 +71,10 @@ impl Drop for Array {
 pub fn stop(device: &Path) -> Result<Output, VenueError> {
     let argv = array::stop(&device.to_string_lossy());
     let (program, arguments) = argv.split_first().map_or(("", &[][..]), |(a, b)| (a.as_str(), b));
-    let mut command = Command::new(find_program(program).map_err(from_lab)?);
+    let program = find_program(program).map_err(from_lab)?;
+    let mut command = Command::new(&program);
     command.args(arguments).envs(array::env()).stdin(Stdio::null());
-    command.output().map_err(VenueError::io("start mdadm"))
+    command.output().map_err(VenueError::io("start", &program))
 }
 
 #[cfg(test)]

@@ -43,7 +43,7 @@ impl LabVenue {
         let image = self
             .guest(&job.plan)?
             .kernel_image()
-            .map_err(VenueError::io("read the kernel's image"))?;
+            .map_err(VenueError::io_without_path("read the kernel's image"))?;
         let code = code(&image).ok_or_else(|| {
             VenueError::Missing(format!(
                 "the kernel {} has no table of its symbols (CONFIG_KALLSYMS)",

@@ -103,7 +103,7 @@ impl Venue for RanksVenue {
         let input = self.inputs.for_workload(&job.plan.workload)?;
         let directory = Directory::create(directory(&job.plan)?)?;
         let mount = mount_table::mount_of_file(directory.root().as_fd());
-        let mount = mount.map_err(VenueError::io("read /proc/self/mountinfo"))?;
+        let mount = mount.map_err(VenueError::io("read", Path::new("/proc/self/mountinfo")))?;
         let name = directory.path().file_name().unwrap_or_default().to_string_lossy().into_owned();
         let is_network = mount.as_ref().is_some_and(MountLine::is_network);
         let trial = Trial {

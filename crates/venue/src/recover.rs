@@ -251,7 +251,8 @@ fn move_found(
 fn read_findings(finished: &Finished) -> Result<Vec<RecoveredTree>, VenueError> {
     let damaged = || VenueError::Failed("the findings of a guest are damaged".into());
     let log: &File = finished.log.as_ref().ok_or_else(damaged)?;
-    let mut region = Region::open(log).map_err(VenueError::io("open the findings of a guest"))?;
+    let mut region =
+        Region::open(log).map_err(VenueError::io_without_path("open the findings of a guest"))?;
     let word = region.slice(request::RESULTS_OFFSET + 8, 8).try_into().map(u64::from_le_bytes);
     let length = word.unwrap_or_default().min(request::RESULTS_MAX);
     let (mut offset, end) =

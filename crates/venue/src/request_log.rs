@@ -25,11 +25,12 @@ pub fn name(trial_id: &str) -> String {
 /// # Errors
 /// The region is not a log, or the file cannot be written.
 pub fn store(log: &File, results: &Path, trial_id: &str) -> Result<u64, VenueError> {
-    let mut region = Region::open(log).map_err(VenueError::io("open the request log"))?;
+    let mut region =
+        Region::open(log).map_err(VenueError::io_without_path("open the request log"))?;
     let logged = region::read(&mut region)
         .map_err(|error| VenueError::Failed(format!("failed to read the request log: {error}")))?;
     let path = results.join(name(trial_id));
-    write(&logged, &path).map_err(VenueError::io("write the request log"))?;
+    write(&logged, &path).map_err(VenueError::io("write the request log", &path))?;
     Ok(logged.lost)
 }
 

@@ -84,10 +84,31 @@ pub fn calibrate(trace: &Path, directory: &Path, by_bpf: bool) -> Result<(), Fai
         percent(ratio),
         differences(&recorded, median).join("; "),
     ));
-    if let Some(reason) = reason(ratio, &calls) {
-        say(&format!("fsdyno: {reason}"));
+    for line in [reason(ratio, &calls), meaning(ratio, recorded_time, &calls)].iter().flatten() {
+        say(&format!("fsdyno: {line}"));
     }
     Ok(())
+}
+
+/// Returns the meaning of the calibration for a ranking of file systems by replays, unless both the calls' times and the
+/// program's time are close to those of the replay's calls. The difference between the recorded and the replayed time of
+/// the calls may be the same on each file system, or may grow with the time of the calls; this gives two bounds.
+fn meaning(ratio: f64, recorded: Nanos, calls: &Recorded) -> Option<String> {
+    let whole = recorded.0 as f64 + calls.think as f64;
+    let share = recorded.0 as f64 / whole.max(1.0);
+    if (0.9..=1.1).contains(&ratio) && share >= 0.9 {
+        return None;
+    }
+    let bounds = [0.1 * share * ratio.min(1.0), 0.1 * share * ratio.max(1.0)].map(percent);
+    let bounds = match bounds {
+        [low, high] if low == high => low,
+        [low, high] => format!("{low} to {high}"),
+    };
+    Some(format!(
+        "for a ranking: {} of the program's time was between calls; a difference of 10 % between file systems in the \
+         replayed calls is about {bounds} of the program's time",
+        percent(1.0 - share)
+    ))
 }
 
 /// Returns the probable reason for the difference, if the times differ by more than a tenth and one is known.
@@ -287,5 +308,20 @@ mod tests {
         assert!(slower.contains("have 4.0 components on average and those of the program 1.2"));
         let same = Recorded { components: (40, 40), ..calls };
         assert_eq!(reason(1.2, &same), None);
+    }
+
+    #[test]
+    fn a_calibration_states_what_a_difference_of_calls_is_of_the_whole() {
+        let calls = |think| Recorded { think, ..Recorded::default() };
+        let recorded = Nanos(4_000_000);
+        assert_eq!(meaning(0.95, recorded, &calls(100_000)), None);
+        let text = meaning(0.57, recorded, &calls(6_000_000)).unwrap();
+        assert!(text.starts_with("for a ranking: 60 % of the program's time was"), "{text}");
+        assert!(text.ends_with("is about 2.3 % to 4.0 % of the program's time"), "{text}");
+        let slower = meaning(1.5, recorded, &calls(0)).unwrap();
+        assert!(slower.ends_with("is about 10 % to 15 % of the program's time"), "{slower}");
+        let close = meaning(1.0, recorded, &calls(4_000_000)).unwrap();
+        assert!(close.ends_with("is about 5.0 % of the program's time"), "{close}");
+        assert!(text.len() < 2 * 100, "two lines");
     }
 }

@@ -10,7 +10,7 @@ use fsdyno_venue::recover::{CUTS_PER_GUEST, TimedCuts};
 use super::{BOOTS, FIRST_BOOT, MAX_KINDS, Speeds, duration, keys};
 use crate::load::Load;
 use crate::matrix_request::Cell;
-use crate::pace::{Line, Pace, Times};
+use crate::pace::{Pace, Times};
 
 /// The prefixes of the keys in [`Speeds`] for logged trials, by their operations, and for guests that recover file
 /// systems, by their power cuts.
@@ -134,16 +134,18 @@ impl Speeds {
     ) -> Option<CrashEstimate> {
         let (mut seconds, mut number, mut is_same) = (0.0, None, true);
         for (cell, cuts) in tests.filter(|(cell, _)| cell.skip.is_none()) {
-            let logged = self.pace_of(LOGGED, &cell.plan);
-            let recovery = self.pace_of(RECOVERY, &cell.plan);
+            let ops = cell.ops() as f64;
+            let logged = self.pace_of(LOGGED, &cell.plan, ops);
+            let in_guest = cuts.min(CUTS_PER_GUEST) as f64;
+            let recovery = self.pace_of(RECOVERY, &cell.plan, in_guest);
             let known = logged.as_ref().zip(recovery.as_ref());
             is_same &= known.is_some_and(|(logged, recovery)| logged.1 && recovery.1);
             let trials = logged.as_ref().filter(|_| recovery.is_some()).map_or(0, |it| it.0.trials);
             number = Some(number.map_or(trials, |least: u32| least.min(trials)));
-            let logged = logged.or_else(|| self.pace_of("", &cell.plan));
+            let logged = logged.or_else(|| self.pace_of("", &cell.plan, ops));
             let logged = logged.map_or(self.assumed(ROUGH_OPERATION), |(pace, _)| pace);
             let recovery = recovery.map_or(self.assumed(ROUGH_CUT), |(pace, _)| pace);
-            seconds += logged.seconds(cell.ops() as f64, load.stretch(1));
+            seconds += logged.seconds(ops, load.stretch(1));
             let guests = cuts.div_ceil(CUTS_PER_GUEST);
             let stretch = load.stretch(jobs.min(guests));
             seconds += of_guests(cuts, jobs, |cuts| recovery.seconds(cuts as f64, stretch));
@@ -160,7 +162,7 @@ impl Speeds {
     /// Returns the pace of a guest that boots and takes this time for each item of its work.
     fn assumed(&self, each: f64) -> Pace {
         let boot = self.0.get(BOOTS).map_or(FIRST_BOOT, |pace| pace.seconds(1.0, 1.0));
-        Pace::new(boot, each, 0, Line::default())
+        Pace::assumed(boot, each)
     }
 }
 

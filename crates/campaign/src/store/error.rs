@@ -31,7 +31,7 @@ pub enum StoreError {
         error: String,
     },
     /// A system call failed.
-    #[error("{what} '{}': {source}", .path.display())]
+    #[error("failed to {what} '{}': {source}", .path.display())]
     Io {
         /// The action.
         what: &'static str,
@@ -62,4 +62,17 @@ pub(crate) fn io<'a>(
     path: &'a Path,
 ) -> impl FnOnce(std::io::Error) -> StoreError + 'a {
     move |source| StoreError::Io { what, path: path.into(), source }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_failed_system_call_names_the_operation_the_path_and_the_reason() {
+        let full = std::io::Error::from_raw_os_error(28);
+        let message = io("write", Path::new("out/trials.ndjson"))(full).to_string();
+        let expected = "failed to write 'out/trials.ndjson': No space left on device (os error 28)";
+        assert_eq!(message, expected);
+    }
 }

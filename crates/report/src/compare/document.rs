@@ -70,10 +70,14 @@ fn explained_table(rows: &[&Row]) -> Table {
         Column::new(Kind::Group, "cell", |row: &&Row| row.group()),
         Column::words("phase", |row: &&Row| row.phase.clone()),
         Column::number("effect %", |row: &&Row| words::effect(row).replace(" %", "")),
-        Column::number("before", move |row| explained(row, |step| format!("{:.0}", step.base)))
-            .means(words::COUNTED),
-        Column::number("after", move |row| explained(row, |step| format!("{:.0}", step.new)))
-            .means(words::COUNTED),
+        Column::number("before instr/op", move |row| {
+            explained(row, |step| format!("{:.0}", step.base))
+        })
+        .means(words::COUNTED),
+        Column::number("after instr/op", move |row| {
+            explained(row, |step| format!("{:.0}", step.new))
+        })
+        .means(words::COUNTED),
         Column::number("change %", move |row| {
             explained(row, |step| words::change(step.new / step.base).replace(" %", ""))
         }),

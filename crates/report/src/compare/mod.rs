@@ -36,6 +36,9 @@ use crate::error::ReportError;
 use crate::number::sanitize;
 use crate::table::{Document, Output, Rows, SpecialFormat};
 
+/// The default of `--threshold`: 3 %.
+pub const DEFAULT_THRESHOLD: f64 = 0.03;
+
 /// The options of a comparison.
 #[derive(Clone, Copy, Debug)]
 pub struct CompareOptions {

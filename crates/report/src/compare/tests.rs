@@ -462,6 +462,18 @@ fn a_failed_trial_on_a_host_belongs_to_the_kernel_that_it_ran_on_and_to_none_if_
 }
 
 #[test]
+fn verbose_notes_state_the_threshold_and_its_default() {
+    let options = CompareOptions { threshold: 0.01, ..options() };
+    let trials = fixture::trials();
+    let compared = compare(&trials, &trials, options).unwrap();
+    let text =
+        |full| print(&compared, Format::Text, Style { full, width: 200, ..Style::default() });
+    let rule = "same: the whole interval is within ±1.0 % (--threshold, by default 3.0 %); faster, slower: it is not, it \
+                excludes 0 %, and adj. p is below 0.05";
+    assert!(text(true).contains(rule) && !text(false).contains(rule), "{}", text(true));
+}
+
+#[test]
 fn explained_steps_are_a_separate_table() {
     let mut compared = mixed();
     let row = compared.rows.iter_mut().find(|row| row.is_step()).unwrap();
@@ -469,6 +481,7 @@ fn explained_steps_are_a_separate_table() {
     for format in [Format::Text, Format::Markdown] {
         let text = print(&compared, format, Style::default());
         assert!(text.contains("no single function accounts for it"), "{text}");
+        assert!(text.contains("before instr/op") && text.contains("after instr/op"), "{text}");
     }
     let junit = print(&compared, Format::Special(SpecialFormat::Junit), Style::default());
     assert!(

@@ -5,7 +5,10 @@ use std::collections::BTreeSet;
 use crate::validity::Flag;
 use fsdyno_stats::compare::{Method, Verdict};
 
-use super::{Compared, Difference, ExplainedStep, Mark, Metric, Row, Side, Unfinished, Unmatched};
+use super::{
+    Compared, DEFAULT_THRESHOLD, Difference, ExplainedStep, Mark, Metric, Row, Side, Unfinished,
+    Unmatched,
+};
 use crate::number::{self, sanitize};
 use crate::processor::WITHIN_ERROR;
 
@@ -129,11 +132,12 @@ pub fn legend(compared: &Compared) -> Vec<(String, String)> {
         }
     };
     let limit = change(1.0 + compared.threshold).trim_start_matches('+').to_string();
+    let default = change(1.0 + DEFAULT_THRESHOLD).trim_start_matches('+').to_string();
     add(
         "same",
         &format!(
-            "the whole interval is within ±{limit} (--threshold); faster, slower: it excludes 0 %, and adj. p is \
-             below 0.05"
+            "the whole interval is within ±{limit} (--threshold, by default {default}); faster, slower: it is not, it \
+             excludes 0 %, and adj. p is below 0.05"
         ),
     );
     for (seen, meaning) in [(Verdict::Undecided, UNDECIDED), (Verdict::WithinError, WITHIN_ERROR)] {
@@ -286,8 +290,7 @@ pub fn steps(axis: &str, compared: &Compared) -> String {
 }
 
 /// The meaning of the instructions of explained steps.
-pub const COUNTED: &str =
-    "instructions per op of the threads that make the calls, counted in one trial of each side";
+pub const COUNTED: &str = "instructions per op (instr/op) of the threads that make the calls, counted in one trial of each side";
 
 /// The function with most of the difference: `+280 of them in btrfs_foo`, or `no single function accounts for it`.
 pub fn source(step: &ExplainedStep) -> String {

@@ -30,6 +30,7 @@ const MAX_HEAD: usize = 12;
 /// The tables of factors of a study as chart files: `factors.svg`, then `factors-2.svg` and so on for further
 /// variants.
 pub fn charts(judged: &Judged) -> Vec<ChartFile> {
+    let judged = judged.merged();
     let drawn = judged.variants.iter().filter_map(|variant| chart(&variant.factors));
     let file = |(index, chart): (usize, Chart)| ChartFile {
         name: match index {

@@ -108,7 +108,7 @@ pub fn study_page<'b>(
     extras: Extras<'_>,
     basis: impl Into<Basis<'b>>,
 ) -> Result<String, ReportError> {
-    page_of(Some(judged), trials, extras, basis.into())
+    page_of(Some(&judged.merged()), trials, extras, basis.into())
 }
 
 fn page_of(

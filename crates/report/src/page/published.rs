@@ -39,6 +39,7 @@ struct Panel<'a> {
 
 /// The charts of a study as files: `published.svg`, then `published-2.svg` and so on for further variants.
 pub fn charts(judged: &Judged) -> Vec<ChartFile> {
+    let judged = judged.merged();
     let drawn = judged.variants.iter().filter_map(figure);
     let file = |(index, figure): (usize, Figure)| ChartFile {
         name: match index {

@@ -10,6 +10,7 @@ use crate::table::{Block, Column, Document, Fit, Kind, Table, Tone};
 
 /// The counts of verdicts, then each variant: its claims, and each published table with the measured numbers.
 pub fn document(judged: &Judged) -> Document {
+    let judged = &judged.merged();
     let mut out = Document::default();
     out.items(counts(judged));
     let source = published(judged);

@@ -7,6 +7,7 @@ mod document;
 mod extras;
 mod factors;
 mod lines;
+mod merged;
 mod timeline;
 
 use schemars::JsonSchema;

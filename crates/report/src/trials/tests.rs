@@ -16,6 +16,19 @@ fn a_wide_terminal_shows_every_column() {
 }
 
 #[test]
+fn verbose_notes_state_the_smallest_difference_and_its_default() {
+    let of = |trials: &[Trial], full| {
+        let style = Style { full, width: 200, ..Style::default() };
+        table(trials, None, Format::Text, style).unwrap()
+    };
+    let rule = "least difference: 1 % (--least-difference, by default 1 %): a ratio whose whole 95 % interval is within ±1 %";
+    let text = of(&fixture::trials(), true);
+    assert!(text.contains(rule), "{text}");
+    assert!(!of(&fixture::trials(), false).contains(rule), "--verbose only");
+    assert!(!of(&fixture::single(), true).contains(rule), "single trials have no test");
+}
+
+#[test]
 fn failed_and_skipped_trials_are_listed_with_their_reasons() {
     insta::assert_snapshot!(text(&fixture::with_failures(), 100));
 }

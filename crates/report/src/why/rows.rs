@@ -177,11 +177,11 @@ fn difference_table(phase: &Phase, other: &Phase) -> Table {
             format!("{:.1}", difference.instructions)
         })
         .priority(1),
-        Column::number("of the other", |difference: &Difference| {
+        Column::number("of the other, per op", |difference: &Difference| {
             format!("{:.1}", difference.other_instructions)
         })
         .priority(2),
-        Column::number("difference", |difference: &Difference| {
+        Column::number("difference per op", |difference: &Difference| {
             format!("{:+.1}", difference.delta())
         }),
     ];

@@ -216,14 +216,14 @@ pub fn run(
     let start = Instant::now();
     let uuids = unique_seed();
     let devices = Devices::acquire(venue, job, uuids)?;
-    let shared = SharedMailbox::new().map_err(VenueError::io("create the mailbox"))?;
+    let shared = SharedMailbox::new().map_err(VenueError::io_without_path("create the mailbox"))?;
     let mailbox = shared.mailbox().map_err(internal_error)?;
     let text = serialize_job(job.for_agent())?;
     mailbox.write_job(&text).map_err(internal_error)?;
     let mut process =
         venue.start(&shared, devices.handover(uuids), &devices.inherited_fds(), input)?;
     let result = wait_for_report(&mut process, &mailbox, job, start, watch);
-    process.kill().map_err(VenueError::io("kill the agent"))?;
+    process.kill().map_err(VenueError::io_without_path("kill the agent"))?;
     let mut finished = result?;
     let report = &mut finished.report;
     let description = devices.data.first().map(|device| device.what.clone());
@@ -247,8 +247,9 @@ fn check_devices(
     watch: &mut dyn FnMut(&Progress) -> Watch,
 ) -> Result<Option<Nanos>, VenueError> {
     check::check_trial(job, report, progress, watch, |_| {
-        let open =
-            |path: &Path| File::open(path).map_err(VenueError::io("open the device to check"));
+        let open = |path: &Path| {
+            File::open(path).map_err(VenueError::io("open the device to check", path))
+        };
         let journal = devices.journal.as_ref();
         let name = |path: &Path| path.to_string_lossy().into_owned();
         Ok(check::Images {

@@ -90,7 +90,7 @@ impl HostVenue {
         command.arg0(agent::NAME).arg(HOST_ARGUMENT).arg(handover);
         let inherited: Vec<_> =
             [mailbox].into_iter().chain(input).chain(inherited.iter().copied()).collect();
-        Process::start(command, &inherited).map_err(VenueError::io("start the agent"))
+        Process::start(command, &inherited).map_err(VenueError::io("start the agent", &self.agent))
     }
 
     fn run_in_directory(
@@ -102,7 +102,8 @@ impl HostVenue {
         let input = self.inputs.for_workload(&job.plan.workload)?;
         let directory = Directory::create(path)?;
         let device = self.fingerprint(&job.plan)?.remove("device");
-        let shared = SharedMailbox::new().map_err(VenueError::io("create the mailbox"))?;
+        let shared =
+            SharedMailbox::new().map_err(VenueError::io_without_path("create the mailbox"))?;
         let mailbox = shared.mailbox().map_err(internal_error)?;
         let text = serialize_job(job.for_agent())?;
         mailbox.write_job(&text).map_err(internal_error)?;
@@ -112,7 +113,7 @@ impl HostVenue {
         let handover = Handover { root: Some(root.as_raw_fd()), ..Handover::default() };
         let mut process = self.start(&shared, handover, &[root], input)?;
         let result = wait_for_report(&mut process, &mailbox, job, start, watch);
-        process.kill().map_err(VenueError::io("kill the agent"))?;
+        process.kill().map_err(VenueError::io_without_path("kill the agent"))?;
         let mut finished = result?;
         directory.remove()?;
         finished.report.conditions.device = device.unwrap_or_default();
