@@ -64,7 +64,7 @@ mod tests {
 
     #[test]
     fn the_time_left_is_unknown_before_the_first_cut_unless_earlier_tests_tell_it() {
-        let tests = |expected| [Planned { cell: 0, ops: 100, expected }];
+        let tests = |expected| [Planned { cell: 0, ops: 100, expected, work: None }];
         let clock = Clock::new(&tests(None));
         clock.started(0);
         clock.progress(0);

@@ -215,7 +215,7 @@ impl CrashRun {
         let planned = todo.iter().map(|index| {
             let expected = estimate_of(&[*index]).filter(CrashEstimate::is_measured);
             let expected = expected.map(|estimate| estimate.time);
-            Planned { cell: *index, ops: left(*index) as u64, expected }
+            Planned { cell: *index, ops: left(*index) as u64, expected, work: None }
         });
         Clock::new(&planned.collect::<Vec<_>>())
     }
