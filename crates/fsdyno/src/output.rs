@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicI8, Ordering};
 
 use fsdyno_report::table::{Format, Output, Prose, Style};
 
-use crate::exit::{Exit, Failure};
+use crate::exit::Failure;
 
 /// Writes data to stdout. A broken pipe is not an error: the reader has closed it.
 pub fn write_data(text: &str) -> Result<(), Failure> {
