@@ -21,9 +21,9 @@ fi
 {
     echo "# How fast, and what a power cut costs"
     echo
-    echo "Written by \`bench/crash_cost.sh\` from the records of \`fsdyno crash\`; [crash.md](crash.md) says how it is done,"
+    echo "Written by \`bench/crash_cost.sh\` from the records of \`fsdyno crash\`; [crash.md](crash.md) describes the method,"
     echo "[crash-cost.csv](crash-cost.csv) has all figures with the conditions. The workload is maildir: 200 deliveries by one"
-    echo "thread, synced as qmail does it, on the disk hdd-7200. One seed: no interval."
+    echo "thread, synced as qmail does it, on the disk hdd-7200. With one seed, there is no interval."
     echo
     "$program" report "$@" --format markdown
 } > "$here/docs/crash-cost.md"

@@ -12,7 +12,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use fsdyno_lab::{
-    Attach, Cache, DiskRegion, Finished, Guest, Lab, LabOptions, Machine, Parts, RunError, Watch,
+    Attach, Cache, DiskRegion, Finished, Lab, LabOptions, Machine, Parts, RunError, Watch,
 };
 use fsdyno_record::Bytes;
 use fsdyno_record::mailbox::Progress;
