@@ -136,8 +136,8 @@ pub fn legend(compared: &Compared) -> Vec<(String, String)> {
     add(
         "same",
         &format!(
-            "the whole interval is within ±{limit} (--threshold, by default {default}); faster, slower: it is not, it \
-             excludes 0 %, and adj. p is below 0.05"
+            "the whole interval is within ±{limit} (--threshold, by default {default}); faster, slower: it \
+             reaches beyond that and excludes 0 %, and adj. p is below 0.05"
         ),
     );
     for (seen, meaning) in [(Verdict::Undecided, UNDECIDED), (Verdict::WithinError, WITHIN_ERROR)] {
