@@ -350,7 +350,7 @@ mod tests {
         let mut keys = keys(&trial.plan);
         let (venue, narrow) = (keys.remove(0), keys.remove(0));
         let old: Pace = serde_json::from_str(r#"{"fixed":900.0,"per_op":0.1,"trials":1}"#).unwrap();
-        let mut speeds = Speeds([(narrow, old)].into());
+        let mut speeds = Speeds([(narrow, old.clone())].into());
         assert_eq!(speeds.pace(&trial.plan, 1e3), Some((old, true)));
         let mut new = Pace::default();
         new.add(&Times::of_computation(Duration::from_secs(5), 1.0), 1e3);
