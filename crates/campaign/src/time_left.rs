@@ -176,7 +176,8 @@ impl TimeLeft {
     /// trials. The operations of the running trials correct all of these. The time left for a running trial is never
     /// negative.
     pub fn of_all(&self, now: Duration) -> Option<Remaining> {
-        let (per_op, correction) = (self.per_op(), self.correction(now));
+        let (per_op, corrections) =
+            (self.per_op(), [false, true].map(|it| self.correction(it, now)));
         let (mut time, mut longest, mut rest) = (Duration::ZERO, Duration::ZERO, 0);
         let mut is_lower_bound = false;
         for (index, cell) in self.cells.iter().filter(|(_, cell)| cell.rest > 0) {
@@ -194,6 +195,7 @@ impl TimeLeft {
                 (time, longest) = (time + remaining, longest.max(remaining));
                 waiting = waiting.saturating_sub(1);
             }
+            let correction = corrections[usize::from(cell.ended > 0)];
             let each = if by_ops { each } else { each.mul_f64(correction) };
             time += each * waiting;
             longest = longest.max(if waiting > 0 { each } else { Duration::ZERO });
@@ -204,10 +206,10 @@ impl TimeLeft {
     }
 
     /// Returns the mean factor by which the running trials will differ from their estimates, as far as their operations
-    /// show it.
-    fn correction(&self, now: Duration) -> f64 {
+    /// show it: of cells with ended trials, where the reason is the load, or of the others.
+    fn correction(&self, have_ended: bool, now: Duration) -> f64 {
         let factors = self.running.values().filter_map(|running| {
-            let cell = self.cells.get(&running.cell)?;
+            let cell = self.cells.get(&running.cell).filter(|it| (it.ended > 0) == have_ended)?;
             running.left_by_pace(cell.ops)?;
             let (each, by_ops) = self.trial(cell, (0, Duration::ZERO, false))?;
             let corrected = running.corrected(cell, each, now).filter(|_| !by_ops);

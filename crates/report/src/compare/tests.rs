@@ -468,8 +468,8 @@ fn verbose_notes_state_the_threshold_and_its_default() {
     let compared = compare(&trials, &trials, options).unwrap();
     let text =
         |full| print(&compared, Format::Text, Style { full, width: 200, ..Style::default() });
-    let rule = "same: the whole interval is within ±1.0 % (--threshold, by default 3.0 %); faster, slower: it is not, it \
-                excludes 0 %, and adj. p is below 0.05";
+    let rule = "same: the whole interval is within ±1.0 % (--threshold, by default 3.0 %); faster, slower: it reaches \
+                beyond that and excludes 0 %, and adj. p is below 0.05";
     assert!(text(true).contains(rule) && !text(false).contains(rule), "{}", text(true));
 }
 
