@@ -25,8 +25,7 @@ fn main() -> ExitCode {
                 None => drop(error.print()),
             }
             if error.use_stderr() {
-                let ranks = fsdyno_campaign::ranks::report_command_line;
-                ranks(version::description(), &error.to_string());
+                fsdyno_campaign::ranks::report_refusal(version::description(), &error.to_string());
             }
             return ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2));
         }

@@ -18,7 +18,7 @@ mod study_result;
 mod study_run;
 
 pub use compare::{CompareRequest, compare};
-pub use named::{built_in, find_study};
+pub use named::{built_in, find_study, is_built_in, result_path};
 pub use request::StudyRequest;
 pub use runs::{Planned, Runs, time_of};
 pub use study_result::StudyResult;

@@ -1,8 +1,8 @@
-//! Finds a study by its name or by the path of its file.
+//! Finds a study by its name or by the path of its file, and a result by its name or path.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
-use fsdyno_campaign::Failure;
+use fsdyno_campaign::{Failure, about};
 use fsdyno_record::shell::quote;
 
 use crate::file::{FileError, StudyFile, TextError, catalog, read_text};
@@ -40,6 +40,25 @@ pub fn find_study(name: &str) -> Result<(String, StudyFile), Failure> {
 pub fn built_in(name: &str) -> Result<StudyFile, Failure> {
     let text = catalog::text(name)?;
     Ok(StudyFile::parse(catalog::file_name(name), text)?)
+}
+
+/// Returns true for the name of a study that comes with fsdyno.
+pub fn is_built_in(name: &str) -> bool {
+    catalog::names().contains(&name)
+}
+
+/// Returns the path of a result, given its path or name.
+///
+/// # Errors
+/// No result has the name, or several results have it. The name of a study, which is not a result, gets a hint.
+pub fn result_path(name: &Path) -> Result<PathBuf, Failure> {
+    about::find(name).map_err(|failure| match name.to_str().filter(|name| is_built_in(name)) {
+        Some(name) => Failure::invalid_use(format!(
+            "'{name}' is a study, not a result: 'fsdyno show study {name}' has its stored verdicts, and 'fsdyno study \
+             {name} --out FOLDER' runs it"
+        )),
+        None => failure,
+    })
 }
 
 /// Converts errors that mean an invalid request to failures.

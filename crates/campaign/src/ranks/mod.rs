@@ -7,5 +7,5 @@ mod request;
 
 pub(crate) use check::{check, check_workload, for_all_ranks};
 pub use process::{RankProcess, work};
-pub use refusal::report_command_line;
+pub use refusal::report_refusal;
 pub use request::{RanksOptions, RanksRequest};

@@ -8,7 +8,7 @@ use fsdyno_ranks::{Timeouts, launcher, meet, parent};
 use super::request::RanksOptions;
 
 /// Reports that the command line of this process cannot be parsed, if a launcher started it as a rank of a run.
-pub fn report_command_line(version: &str, error: &str) {
+pub fn report_refusal(version: &str, error: &str) {
     let args: Vec<OsString> = std::env::args_os().skip(1).collect();
     let is_rank = args.iter().any(|arg| arg == "--ranks" || starts_with(arg, "--ranks="));
     if is_rank && args.first().is_some_and(|command| command == "run") {

@@ -54,17 +54,14 @@ fn compare_requested(args: &Compare) -> Result<Compared, Failure> {
             results.join(" ")
         )));
     }
+    let (metric, threshold, fail_on) = (args.metric, args.threshold.0, args.fail_on);
     let request = CompareRequest {
         base: args.base.clone(),
         new: args.new.clone(),
         by: args.by.as_deref().and_then(Axis::of),
         phases: args.phases.clone(),
         explain: args.explain,
-        options: CompareOptions {
-            metric: args.metric,
-            threshold: args.threshold.0,
-            fail_on: args.fail_on,
-        },
+        options: CompareOptions { metric, threshold, fail_on },
     };
     fsdyno_study::compare(&request)
 }

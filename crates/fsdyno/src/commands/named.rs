@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use fsdyno_campaign::about::find;
+use fsdyno_study::{is_built_in, result_path};
 
 use crate::cli::Command;
 use crate::exit::Failure;
@@ -23,27 +24,12 @@ pub fn with_paths(mut command: Command) -> Result<Command, Failure> {
             }
         }
         // The name of a study takes precedence.
-        Command::Study(study) if study.check.is_some() && !is_study(&study.study) => {
+        Command::Study(study) if study.check.is_some() && !is_built_in(&study.study) => {
             study.study = find(Path::new(&study.study))?.to_string_lossy().into_owned();
         }
         _ => {}
     }
     Ok(command)
-}
-
-/// Returns the path of a result. The name of a study, which is not a result, gets a hint.
-fn result_path(name: &Path) -> Result<PathBuf, Failure> {
-    find(name).map_err(|failure| match name.to_str().filter(|name| is_study(name)) {
-        Some(name) => Failure::invalid_use(format!(
-            "'{name}' is a study, not a result: 'fsdyno show study {name}' has its stored verdicts, and 'fsdyno study \
-             {name} --out FOLDER' runs it"
-        )),
-        None => failure,
-    })
-}
-
-fn is_study(name: &str) -> bool {
-    fsdyno_study::file::catalog::names().contains(&name)
 }
 
 /// Returns the results among the arguments of a command.

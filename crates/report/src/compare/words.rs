@@ -123,6 +123,16 @@ pub fn effect_meaning(compared: &Compared) -> String {
 /// The meaning of the verdict "undecided".
 const UNDECIDED: &str = "the interval allows more than one verdict; more seeds narrow it";
 
+/// The meaning of the verdicts "same", "faster" and "slower" with a threshold.
+fn same_meaning(threshold: f64) -> String {
+    let [limit, default] = [threshold, DEFAULT_THRESHOLD]
+        .map(|threshold| change(1.0 + threshold).trim_start_matches('+').to_string());
+    format!(
+        "the whole interval is within ±{limit} (--threshold, by default {default}); faster, slower: it reaches beyond \
+         that and excludes 0 %, and adj. p is below 0.05"
+    )
+}
+
 /// The meaning of the verdicts and the marks, by name.
 pub fn legend(compared: &Compared) -> Vec<(String, String)> {
     let mut lines: Vec<(String, String)> = Vec::new();
@@ -131,15 +141,7 @@ pub fn legend(compared: &Compared) -> Vec<(String, String)> {
             lines.push((name.into(), meaning.into()));
         }
     };
-    let limit = change(1.0 + compared.threshold).trim_start_matches('+').to_string();
-    let default = change(1.0 + DEFAULT_THRESHOLD).trim_start_matches('+').to_string();
-    add(
-        "same",
-        &format!(
-            "the whole interval is within ±{limit} (--threshold, by default {default}); faster, slower: it \
-             reaches beyond that and excludes 0 %, and adj. p is below 0.05"
-        ),
-    );
+    add("same", &same_meaning(compared.threshold));
     for (seen, meaning) in [(Verdict::Undecided, UNDECIDED), (Verdict::WithinError, WITHIN_ERROR)] {
         if compared.count(seen) > 0 {
             add(verdict(seen), meaning);
