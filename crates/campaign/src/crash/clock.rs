@@ -3,7 +3,7 @@
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use crate::time_left::{Planned, TimeLeft};
+use crate::time_left::{Planned, Remaining, TimeLeft};
 
 /// Tests run one after the other: they have one worker.
 const WORKER: usize = 0;
@@ -47,10 +47,11 @@ impl Clock {
         self.left().ended(WORKER, Some(self.begin.elapsed().saturating_sub(began)));
     }
 
-    /// Returns the end of a message: `, about 3 min left`; empty if the time is not known yet.
+    /// Returns the end of a message: `, about 3 min left`, or `, over 3 min left` for a lower bound; empty if the time is not known yet.
     pub fn text(&self) -> String {
         let left = self.left().of_all(self.begin.elapsed());
-        left.map(|left| format!(", about {left} left")).unwrap_or_default()
+        let about = |left: &Remaining| if left.is_lower_bound { "" } else { "about " };
+        left.map(|left| format!(", {}{left} left", about(&left))).unwrap_or_default()
     }
 
     fn left(&self) -> MutexGuard<'_, TimeLeft> {
