@@ -392,8 +392,7 @@ mod tests {
     #[test]
     fn the_pace_of_a_trial_that_ends_with_its_operations_replaces_the_expected_time() {
         let expected = Some(seconds(400));
-        let left = |run: TimeLeft| {
-            let mut run = run;
+        let left = |mut run: TimeLeft| {
             run.started(0, 0, seconds(0));
             run.progress(0, 1, true, seconds(20));
             run.progress(0, 20, true, seconds(40));
