@@ -54,6 +54,8 @@ pub struct TimeLeft {
     done: (u64, Duration),
     /// Ratio of actual to expected time of the latest trials that have ended.
     ratios: Latest,
+    /// True if a trial ends with its last operation.
+    ends_with_ops: bool,
 }
 
 /// The progress of the trials of a cell.
@@ -117,7 +119,14 @@ impl TimeLeft {
             jobs: u32::try_from(jobs.max(1)).unwrap_or(1),
             done: Default::default(),
             ratios: Latest::default(),
+            ends_with_ops: false,
         }
+    }
+
+    /// Returns the estimate of a run whose trials end with their last operation: the pace of a running trial then
+    /// determines its time left, whatever time was expected.
+    pub fn ending_with_ops(self) -> TimeLeft {
+        TimeLeft { ends_with_ops: true, ..self }
     }
 
     /// Records that a worker begins a trial of a cell.
@@ -190,8 +199,13 @@ impl TimeLeft {
                 let elapsed =
                     if by_ops { running.worked } else { now.saturating_sub(running.began) };
                 let corrected = running.corrected(cell, each, now).filter(|_| !by_ops);
-                let by_pace = running.left_by_pace(cell.ops).unwrap_or_default();
-                let remaining = corrected.unwrap_or(each).saturating_sub(elapsed).max(by_pace);
+                let remaining = match running.left_by_pace(cell.ops) {
+                    Some(by_pace) if self.ends_with_ops => by_pace,
+                    by_pace => {
+                        let left = corrected.unwrap_or(each).saturating_sub(elapsed);
+                        left.max(by_pace.unwrap_or_default())
+                    }
+                };
                 (time, longest) = (time + remaining, longest.max(remaining));
                 waiting = waiting.saturating_sub(1);
             }
@@ -443,6 +457,20 @@ mod tests {
         // The trials left take half as long as expected, as those that have ended did.
         (0..2).for_each(|worker| run.ended(worker, Some(seconds(15))));
         assert_eq!(run.of_all(seconds(20)).unwrap().time, seconds(15));
+    }
+
+    #[test]
+    fn the_pace_of_a_trial_that_ends_with_its_operations_replaces_the_expected_time() {
+        let expected = Some(seconds(400));
+        let left = |mut run: TimeLeft| {
+            run.started(0, 0, seconds(0));
+            run.progress(0, 1, true, seconds(20));
+            run.progress(0, 20, true, seconds(40));
+            run.of_all(seconds(40)).unwrap().time
+        };
+        let new = || TimeLeft::new(&[Planned { cell: 0, ops: 100, expected }], 1);
+        assert_eq!(left(new()), seconds(360));
+        assert_eq!(left(new().ending_with_ops()), seconds(160));
     }
 
     #[test]

@@ -19,7 +19,7 @@ pub struct Clock {
 impl Clock {
     /// Creates the clock of these tests.
     pub fn new(tests: &[Planned]) -> Clock {
-        let left = Mutex::new(TimeLeft::new(tests, 1));
+        let left = Mutex::new(TimeLeft::new(tests, 1).ending_with_ops());
         Clock { begin: Instant::now(), left, test_began: Mutex::default() }
     }
 
