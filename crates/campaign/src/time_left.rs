@@ -267,7 +267,7 @@ impl Running {
     }
 
     /// Estimates its whole time from the pace of its operations, if that differs from the time `each` by too much to be
-    /// due to phases of different speeds: by a factor of almost 2 at the beginning, and less towards the end.
+    /// due to phases of different speeds: by a factor of almost 2 at the beginning, and of 1.25 towards the end.
     fn corrected(&self, cell: &Cell, each: Duration, now: Duration) -> Option<Duration> {
         let left = self.left_by_pace(cell.ops)?;
         let work = cell.work.filter(|work| *work > 0.0).unwrap_or(WORK);
@@ -275,7 +275,7 @@ impl Running {
         let whole = whole.max((now.saturating_sub(self.began) + left).as_secs_f64());
         let ratio = whole / each.as_secs_f64();
         let done = (self.ops as f64 / cell.ops.max(1) as f64).min(1.0);
-        let is_different = ratio.max(1.0 / ratio) > 2.0 - done;
+        let is_different = ratio.max(1.0 / ratio) > (2.0 - done).max(1.25);
         let whole = Duration::try_from_secs_f64(whole).ok()?;
         is_different.then_some(whole)
     }
