@@ -179,7 +179,7 @@ fn the_pace_of_a_trial_that_ends_with_its_operations_replaces_the_expected_time(
         run.progress(0, 20, true, seconds(40));
         run.of_all(seconds(40)).unwrap().time
     };
-    let new = || TimeLeft::new(&[Planned { cell: 0, ops: 100, expected }], 1);
+    let new = || TimeLeft::new(&[Planned { cell: 0, ops: 100, expected, work: None }], 1);
     assert_eq!(left(new()), seconds(360));
     assert_eq!(left(new().ending_with_ops()), seconds(160));
 }
