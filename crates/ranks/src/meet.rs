@@ -45,6 +45,11 @@ const MAX_HOSTS: usize = 12;
 /// Interval at which a rank looks for the file.
 const LOOK: Duration = Duration::from_millis(25);
 
+/// Returns true if the address of rank 0 is prescribed, so that other ranks may know it before rank 0 listens.
+pub(crate) fn is_prescribed() -> bool {
+    std::env::var_os(MEET).is_some()
+}
+
 /// Time for which rank 0 shows in the file that the run is refused. A script starts all ranks at almost the same time.
 const REFUSAL: Duration = Duration::from_secs(1);
 
@@ -142,7 +147,7 @@ pub fn refuse(position: &Position, folder: Option<&Path>) {
 
 /// Tells the ranks that wait for the address of rank 0 that there is no run, by a note that exists for a short time.
 pub fn show_refusal(position: &Position, folder: &Path) {
-    let is_met_otherwise = position.pmi.is_some() || std::env::var_os(MEET).is_some();
+    let is_met_otherwise = position.pmi.is_some() || is_prescribed();
     if position.rank > 0 || position.ranks < 2 || is_met_otherwise {
         return;
     }

@@ -45,9 +45,10 @@ pub fn link_kernels(folder: &Path) {
 /// whatever else runs on this host.
 pub fn write_speeds(folder: &Path, times: &[(&str, f64)]) {
     let pace = |(kind, seconds): &(&str, f64)| {
-        let pace = serde_json::json!({
-            "fixed": seconds, "per_op": 0.0, "trials": 3, "computed": 0.0, "form": 2,
+        let sample = serde_json::json!({
+            "ops": 1.0, "seconds": seconds, "fixed": seconds, "computed": 0.0, "load": 1.0,
         });
+        let pace = serde_json::json!({ "trials": 3, "samples": [sample], "form": 3 });
         (kind.to_string(), pace)
     };
     let speeds: serde_json::Map<String, serde_json::Value> = times.iter().map(pace).collect();

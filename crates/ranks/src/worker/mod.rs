@@ -157,16 +157,23 @@ impl WorkerError {
     }
 }
 
-/// Connects to rank 0, which may not listen yet.
+/// Time after which rank 0 has ended if its port is closed: it listens before it publishes its address. [OWN]
+const CLOSED: Duration = Duration::from_secs(5);
+
+/// Connects to rank 0, which may not listen yet if its address is prescribed.
 pub(crate) fn connect(
     meeting: &Meeting,
     hello: &Hello,
     patience: Duration,
 ) -> Result<(wire::Wire, wire::WireReader), String> {
     let begin = Instant::now();
+    let closed = if meet::is_prescribed() { patience } else { patience.min(CLOSED) };
+    let mut reachable = begin;
     loop {
         let mut last = format!("no address of {} is known here", meeting.hosts.join(", "));
-        for address in meet::addresses(meeting) {
+        let addresses = meet::addresses(meeting);
+        let mut is_closed = !addresses.is_empty();
+        for address in addresses {
             match std::net::TcpStream::connect_timeout(&address, CONNECT) {
                 Ok(stream) => match wire::call(stream, &meeting.secret, hello) {
                     Ok(ends) => return Ok(ends),
@@ -175,9 +182,16 @@ pub(crate) fn connect(
                     }
                     Err(Rejection::Stranger(why)) => last = format!("{address}: {why}"),
                 },
-                Err(error) => last = format!("{address}: {error}"),
+                Err(error) => {
+                    is_closed &= error.kind() == std::io::ErrorKind::ConnectionRefused;
+                    last = format!("{address}: {error}");
+                }
             }
         }
+        if !is_closed {
+            reachable = Instant::now();
+        }
+        let patience = if reachable.elapsed() > closed { closed } else { patience };
         if begin.elapsed() > patience {
             return Err(format!(
                 "rank {} on {} cannot reach rank 0 on {}, TCP port {}, within {} s ({last})",
@@ -212,5 +226,18 @@ mod tests {
         let nowhere = Meeting { hosts: vec!["no-such-host.invalid".into()], ..meeting };
         let error = connect(&nowhere, &hello, Duration::ZERO).unwrap_err();
         assert!(error.contains("no address of no-such-host.invalid is known here"), "{error}");
+    }
+
+    #[test]
+    fn a_rank_does_not_wait_for_a_rank_0_that_has_ended() {
+        let bound = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = bound.local_addr().unwrap().port();
+        drop(bound);
+        let secret = Secret::draw().unwrap();
+        let meeting = Meeting { hosts: vec!["127.0.0.1".into()], port, secret, boot: "b".into() };
+        let begin = Instant::now();
+        let error = connect(&meeting, &Hello::default(), Duration::from_secs(600)).unwrap_err();
+        assert!(begin.elapsed() < Duration::from_secs(300), "{:?}", begin.elapsed());
+        assert!(error.contains(", within 5 s ("), "{error}");
     }
 }
