@@ -44,7 +44,7 @@ pub fn pci_addresses(file: &[u8]) -> Option<Vec<usize>> {
     let mut reader = Reader { bytes: file, at: memory_section(file)? };
     // Type, number, name, instance, version of the first section.
     reader.skip(1 + 4 + RAM.len() as u64 + 8)?;
-    let word = reader.number(8)?;
+    let word = reader.number()?;
     if word & FLAG_MEM_SIZE == 0 {
         return None;
     }
@@ -102,7 +102,7 @@ pub fn read(file: &[u8]) -> Option<Saved> {
     let head = devices.get(..1024.min(devices.len()))?;
     let icount = head.windows(ICOUNT.len()).position(|at| at == ICOUNT)?;
     let mut words = Reader { bytes: head, at: icount + ICOUNT.len() + 4 };
-    let clock = words.number(8)?.checked_add(words.number(8)?)?;
+    let clock = words.number()?.checked_add(words.number()?)?;
     Some(Saved { sha256: sha256_hex(&[memory.digests(), devices].concat()), clock })
 }
 
@@ -119,7 +119,7 @@ impl<'a> Memory<'a> {
     /// Reads one section.
     fn read(&mut self, reader: &mut Reader<'a>) -> Option<()> {
         loop {
-            let word = reader.number(8)?;
+            let word = reader.number()?;
             let (address, flags) = (word & !(PAGE - 1), word & (PAGE - 1));
             match flags & !FLAG_CONTINUE {
                 FLAG_EOS => return Some(()),
@@ -160,7 +160,7 @@ fn blocks(reader: &mut Reader<'_>, total: u64) -> Option<Vec<(String, usize)>> {
     let mut remaining = total;
     while remaining > 0 {
         let name = reader.name()?;
-        remaining = remaining.checked_sub(reader.number(8)?)?;
+        remaining = remaining.checked_sub(reader.number()?)?;
         found.push((name, reader.at));
         reader.skip(8)?;
     }
@@ -188,8 +188,8 @@ impl<'a> Reader<'a> {
         self.take(1)?.first().copied()
     }
 
-    fn number(&mut self, bytes: u64) -> Option<u64> {
-        Some(self.take(bytes)?.iter().fold(0, |n, byte| (n << 8) | u64::from(*byte)))
+    fn number(&mut self) -> Option<u64> {
+        Some(u64::from_be_bytes(self.take(8)?.try_into().ok()?))
     }
 
     fn name(&mut self) -> Option<String> {

@@ -46,19 +46,20 @@ const SMB_KERNEL: &str = "--kernel 6.12";
 fn one_and_two_clients_of_an_smb_server_are_bit_identical() {
     let Some(folder) = lab() else { return };
     // One client does only a part of what two do.
-    let again = if full() { "1,2" } else { "2" };
-    for (clients, out) in [("1,2", "one"), (again, "two")] {
+    let counts: &[u64] = if full() { &[1, 2] } else { &[2] };
+    let clients = if full() { "1,2" } else { "2" };
+    for out in ["one", "two"] {
         let args = format!("{SMALL} --fs smb:ext4 --clients {clients} --network lan-10g");
         run_ok(folder.path(), &format!("{args} {SMB_KERNEL} --out {out}"));
     }
     let [one, two] = ["one", "two"].map(|out| measured(&folder.path().join(out)));
-    assert_eq!((one.len(), two.len()), (2, if full() { 2 } else { 1 }));
-    assert!(two.iter().all(|trial| one.contains(trial)), "measured differs");
+    assert_eq!((one.len(), two.len()), (counts.len(), counts.len()));
+    assert!(two == one, "measured differs");
     let all = trials(&folder.path().join("one"));
     let mut clients: Vec<u64> =
         all.iter().filter_map(|trial| trial["plan"]["venue"]["clients"].as_u64()).collect();
     clients.sort_unstable();
-    assert_eq!(clients, [1, 2]);
+    assert_eq!(clients, counts);
     for trial in &all {
         let create = &trial["measured"]["phases"][0];
         assert_eq!(create["ops"]["create"]["count"], 48);
@@ -112,14 +113,19 @@ fn smb_with_leases_is_verified_with_its_links_after_a_restart_of_the_server() {
 #[test]
 fn a_slower_network_makes_each_call_wait_for_its_round_trip() {
     let Some(folder) = lab() else { return };
-    let args =
-        format!("{SMALL} --fs 'nfs:ext4 @ vers=3' --network lan-10g --network wan-20ms --out r");
+    // Without a network, the trial of the other test takes a few milliseconds.
+    let networks: &[&str] = if full() { &["wan-20ms", "lan-10g"] } else { &["wan-20ms"] };
+    let args = format!(
+        "{SMALL} --fs 'nfs:ext4 @ vers=3' --network {} --out r",
+        networks.join(" --network ")
+    );
     run_ok(folder.path(), &args);
     let create = |trial: &Value| trial["measured"]["phases"][0]["returned_ns"].as_u64().unwrap();
     let all = trials(&folder.path().join("r"));
     // NFS 3 creates a file in one call at least, and writes it in another.
-    let difference = create(&all[1]) - create(&all[0]);
-    assert!(difference > 48 * 19_900_000, "{difference}");
+    let slower = create(&all[0]) - all.get(1).map_or(0, create);
+    assert!(slower > 48 * 19_900_000, "{slower}");
+    assert!(slower < 48 * 20 * 20_000_000, "{slower}");
     assert!(all[0]["conditions"]["mount"].as_str().unwrap().contains("vers=3"));
 }
 
