@@ -50,7 +50,7 @@ pub struct Compare {
     #[arg(long, value_name = "N", requires = "by", num_args = 0..=1, require_equals = true,
         default_missing_value = "10", value_parser = whole_number::<u32>(REPEATS))]
     pub explain: Option<u32>,
-    /// The smallest difference that matters, in percent; times that differ by less are the same
+    /// The smallest difference that matters, in percent: a phase whose whole interval is within it is the same
     #[arg(long, value_name = "PERCENT", default_value = "3%", visible_alias = "least-difference")]
     pub threshold: Percent,
     /// Compare this phase only; may be repeated, or several separated by commas. The name of the system call also

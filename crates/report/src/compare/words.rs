@@ -76,7 +76,7 @@ pub fn mark(mark: &Mark) -> String {
         Mark::ByReturned => "by returned".into(),
         Mark::TimePerOperation => "time per operation".into(),
         Mark::BySpace => "by space".into(),
-        Mark::Single => "n = 1".into(),
+        Mark::Single => "n = 1 (--repeat 3 can decide)".into(),
         Mark::NoRatio => "no ratio".into(),
         Mark::NoVerdict => "no verdict".into(),
         Mark::Exact => "exact".into(),
