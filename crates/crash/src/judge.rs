@@ -139,7 +139,9 @@ impl Oracle<'_> {
         for binding in history.iter().filter(|binding| binding.node == Some(id)) {
             self.found_names[id][binding.held] = true;
         }
-        if let Some(current) = current.filter(|current| current.node.is_none()) {
+        // A file that an op in flight creates or renames is no removed one that exists again.
+        let is_new = history.iter().any(|binding| binding.in_flight && binding.node == Some(id));
+        if let Some(current) = current.filter(|current| current.node.is_none() && !is_new) {
             self.findings.names_back += 1;
             self.findings.extend_loss(self.cut, Some(current.at));
         }

@@ -95,6 +95,16 @@ fn a_delivered_message_is_lost_if_it_has_only_its_temporary_name() {
 }
 
 #[test]
+fn a_name_that_an_op_in_flight_creates_is_neither_back_nor_lost() {
+    let mut script = Script::new(Names::WithFile);
+    script.create("new/x").write(bytes(1, 100)).fsync().close();
+    script.at = 1_000_000;
+    script.in_flight(Call::Rename { dir: ROOT, to: ROOT }, "new/x", "cur/x");
+    let found = script.judge(vec![file("cur/x", &content(1, 100))]);
+    assert_eq!((found.names_back, found.lost_ns), (0, Nanos(0)), "{found:?}");
+}
+
+#[test]
 fn a_rename_in_flight_may_have_persisted() {
     for names in BOTH {
         let mut script = delivered(names);
