@@ -221,8 +221,10 @@ impl Pace {
     /// estimated from the load, if its processor time is known or it computes all the time.
     fn on_idle_machine(&mut self, times: &Times) -> (f64, f64) {
         let Some(cpu) = times.cpu else {
-            let stretch = if times.computes { times.stretch } else { 1.0 };
-            return (times.took / stretch, 1.0);
+            // Without its processor time, how much of a trial on this host computed is not known.
+            let (stretch, computed) =
+                if times.computes { (times.stretch, 1.0) } else { (1.0, 0.0) };
+            return (times.took / stretch, computed);
         };
         if !times.computes {
             let waits = cpu * (times.stretch - 1.0);
@@ -366,6 +368,13 @@ mod tests {
             time => pace.add(&loaded(time), 1e5),
         });
         assert!((pace.seconds(1e5, 1.0) - 10.0).abs() < 1e-9, "{pace:?}");
+    }
+
+    #[test]
+    fn a_trial_of_an_unknown_processor_time_is_expected_to_take_the_same_time_again_under_load() {
+        let mut pace = Pace::default();
+        pace.add(&Times { stretch: 4.0, ..plain(1.0, 9.0) }, 1e5);
+        assert!((pace.seconds(1e5, 4.0) - 10.0).abs() < 1e-9, "{pace:?}");
     }
 
     #[test]

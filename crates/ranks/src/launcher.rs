@@ -70,6 +70,9 @@ pub fn detect(
         () if env("OMPI_COMM_WORLD_RANK").is_some() => read_position(env, Kind::OpenMpi, given)?,
         () if env("SLURM_PROCID").is_some() => read_position(env, Kind::Slurm, given)?,
         () if env("JOB_COMPLETION_INDEX").is_some() => read_position(env, Kind::Kubernetes, given)?,
+        () if env("FSDYNO_RANKS").is_some() => {
+            return Err("FSDYNO_RANKS is set, and FSDYNO_RANK is not; set it to the number of this rank, from 0".into());
+        }
         () => return Ok(None),
     };
     if let Some(given) = given.filter(|given| *given != position.ranks) {
@@ -231,5 +234,6 @@ mod tests {
         let one = [("FSDYNO_RANK", "1"), ("FSDYNO_RANKS", "2")];
         assert!(error(&one, Some(3)).contains("leave the number out"));
         assert!(error(&[("FSDYNO_RANK", "x"), ("FSDYNO_RANKS", "2")], None).contains("'x'"));
+        assert!(error(&[("FSDYNO_RANKS", "2")], None).contains("FSDYNO_RANK is not"));
     }
 }

@@ -178,6 +178,9 @@ pub fn find(
         return (text != REFUSED).then(|| Meeting::parse(&text)).transpose();
     }
     let (name, begin) = (note_name(position)?, Instant::now());
+    if !folder.is_dir() {
+        return Err(format!("'{}' is not a directory on this host", folder.display()));
+    }
     loop {
         let last = match read_note(&folder.join(&name)) {
             Ok(text) if text == REFUSED => return Ok(None),
@@ -335,6 +338,14 @@ mod tests {
         refuse(&position(0, Some("a")), Some(folder.path()));
         assert_eq!(waiting.join().unwrap(), Ok(None));
         assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn a_rank_does_not_wait_in_a_directory_that_does_not_exist() {
+        let folder = tempfile::tempdir().unwrap();
+        let nowhere = folder.path().join("shraed");
+        let error = find(&position(1, Some("a")), &nowhere, Duration::from_secs(60)).unwrap_err();
+        assert!(error.ends_with("shraed' is not a directory on this host"), "{error}");
     }
 
     #[test]
