@@ -97,6 +97,9 @@ fn workloads_that_need_more_than_smb_has_are_refused_before_any_work() {
 /// with leases keeps files open after their close.
 #[test]
 fn smb_with_leases_is_verified_with_its_links_after_a_restart_of_the_server() {
+    if !full() {
+        return skipped("SMB with its defaults is tested above (make test-full)");
+    }
     let Some(folder) = lab() else { return };
     let spec = "smb:ext4 @ vers=3.0,seal,smb2-leases=yes,closetimeo=3,actimeo=30";
     let args =
