@@ -121,7 +121,9 @@ const SHORT: u64 = 10_000;
 /// without events.
 fn next_step(trace: &str, events: u64) -> Option<String> {
     let repeated = match events < SHORT {
-        true => "; it is short: --set copies=20 replays 20 copies at the same time",
+        true => {
+            "; it is short: --set copies=20 replays 20 copies at the same time, which may rank file systems differently"
+        }
         false => "",
     };
     (events > 0).then(|| {
