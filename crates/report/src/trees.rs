@@ -57,8 +57,8 @@ fn sentence(group: &[(&Trial, &TreeReport)]) -> String {
         .map(|(label, trees)| format!("{} {}", sanitize(label), counted(trees.len(), "tree")))
         .collect();
     format!(
-        "TREES DIFFER: the command left {} in {trials}, which differ {difference} ({}){}. So the trials did not all \
-         measure the same work.",
+        "TREES DIFFER: the command left {} in {trials}, which differ {difference} ({}){}. Either the trials did \
+         not all measure the same work, or some files contain times or identifiers, as git's index does.",
         counted(distinct(|tree| &tree.whole), "tree"),
         by_row.join(", "),
         differing_paths(group)
