@@ -211,14 +211,18 @@ mod tests {
     use super::*;
     use crate::secret::Secret;
 
-    #[test]
-    fn an_unreachable_rank_0_is_named_with_its_port_and_the_error() {
-        // A port at which no process listens.
+    /// Returns an address at which no process listens.
+    fn closed() -> Meeting {
         let bound = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         let port = bound.local_addr().unwrap().port();
-        drop(bound);
         let secret = Secret::draw().unwrap();
-        let meeting = Meeting { hosts: vec!["127.0.0.1".into()], port, secret, boot: "b".into() };
+        Meeting { hosts: vec!["127.0.0.1".into()], port, secret, boot: "b".into() }
+    }
+
+    #[test]
+    fn an_unreachable_rank_0_is_named_with_its_port_and_the_error() {
+        let meeting = closed();
+        let port = meeting.port;
         let hello = Hello { rank: 3, host: "node7".into(), ..Hello::default() };
         let error = connect(&meeting, &hello, Duration::ZERO).unwrap_err();
         let start = format!("rank 3 on node7 cannot reach rank 0 on 127.0.0.1, TCP port {port}, ");
@@ -230,13 +234,8 @@ mod tests {
 
     #[test]
     fn a_rank_does_not_wait_for_a_rank_0_that_has_ended() {
-        let bound = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-        let port = bound.local_addr().unwrap().port();
-        drop(bound);
-        let secret = Secret::draw().unwrap();
-        let meeting = Meeting { hosts: vec!["127.0.0.1".into()], port, secret, boot: "b".into() };
         let begin = Instant::now();
-        let error = connect(&meeting, &Hello::default(), Duration::from_secs(600)).unwrap_err();
+        let error = connect(&closed(), &Hello::default(), Duration::from_secs(600)).unwrap_err();
         assert!(begin.elapsed() < Duration::from_secs(300), "{:?}", begin.elapsed());
         assert!(error.contains(", within 5 s ("), "{error}");
     }

@@ -1,11 +1,11 @@
-//! What counts as a failure of a comparison, for CI.
+//! The failures of a comparison, for CI.
 
 use fsdyno_stats::compare::Verdict;
 
 use super::{Compared, Row, Side, Unmatched};
 use crate::number;
 
-/// What counts as a failure.
+/// The results of a comparison that are failures.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum FailOn {
     /// A slower phase.
@@ -47,8 +47,15 @@ impl Compared {
     /// The number of phases whose comparison did not decide whether they are slower, including the cells and phases of
     /// the base that the new result lacks.
     pub fn not_decided(&self) -> usize {
-        let lacking = self.unmatched.iter().filter(|item| item.side == Side::Base).count();
-        self.count(Verdict::Undecided) + self.count(Verdict::WithinError) + lacking
+        self.undecided() + self.lacking()
+    }
+
+    fn undecided(&self) -> usize {
+        self.count(Verdict::Undecided) + self.count(Verdict::WithinError)
+    }
+
+    fn lacking(&self) -> usize {
+        self.unmatched.iter().filter(|item| item.side == Side::Base).count()
     }
 
     /// The sentence about what `--fail-on undecided` makes a failure; empty without it.
@@ -56,8 +63,7 @@ impl Compared {
         if self.fail_on == FailOn::Slower || self.not_decided() == 0 {
             return String::new();
         }
-        let lacking = self.unmatched.iter().filter(|item| item.side == Side::Base).count();
-        let undecided = self.not_decided() - lacking;
+        let (undecided, lacking) = (self.undecided(), self.lacking());
         let parts = [
             (undecided, number::counted(undecided, "undecided phase")),
             (lacking, format!("{lacking} only in BASE")),
