@@ -102,7 +102,11 @@ pub enum Safety {
 
 /// The values of `--safety`.
 pub const SAFETY: &[(&str, &str, Safety)] = &[
-    ("safe", "No option that gives up durability or security, as the spaces define", Safety::Safe),
+    (
+        "safe",
+        "No option that gives up durability or security, according to the spaces (fsdyno show space)",
+        Safety::Safe,
+    ),
     ("unsafe", "All options, for data that can be recreated", Safety::Unsafe),
 ];
 

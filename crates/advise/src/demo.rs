@@ -64,10 +64,8 @@ impl Demo {
             }
             true => {
                 say(
-                    "demo: the lab cannot run here, so the demo uses the current directory, without a modelled disk,",
-                );
-                say(
-                    "demo: bit-identical repeats or a comparison of file systems. What is missing:",
+                    "demo: the lab cannot run here, so the demo uses the current directory, without a modelled disk, \
+                     bit-identical repeats or a comparison of file systems. Missing for the lab:",
                 );
                 missing.iter().for_each(|line| say(&format!("  {line}")));
                 add("--on .");
@@ -93,7 +91,7 @@ fn runnable(size: &Size) -> Vec<&'static str> {
     if !unavailable.is_empty() && !runnable.is_empty() {
         let names: Vec<&str> = unavailable.into_iter().copied().collect();
         say(&format!(
-            "demo: without {}, which cannot run in the lab here (fsdyno list filesystems says why)",
+            "demo: omitting {}, which cannot run in the lab here (fsdyno list filesystems says why)",
             names.join(", ")
         ));
     }

@@ -103,7 +103,11 @@ pub fn from_questions<R: BufRead, W: Write>(
                 .iter()
                 .map(|purpose| vec![purpose.name.to_string(), purpose.about().into()]);
             let list = prose.columns(&lines.collect::<Vec<_>>());
-            asker.ask(&format!("What is it for?\n{}", list.trim_end()), None, purpose::parse)?
+            asker.ask(
+                &format!("What is the file system for?\n{}", list.trim_end()),
+                None,
+                purpose::parse,
+            )?
         }
     };
     let is_own = purpose.name == OWN;
@@ -146,7 +150,7 @@ pub fn from_questions<R: BufRead, W: Write>(
     Ok(Answers { purpose, command, on, safety, limit, filesystems })
 }
 
-/// Splits a command line without quoting into its arguments.
+/// Splits a command line at white space into its arguments; quotes have no special meaning.
 fn args(text: &str) -> Result<Vec<String>, String> {
     let args: Vec<String> = text.split_whitespace().map(String::from).collect();
     match args.is_empty() {

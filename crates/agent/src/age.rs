@@ -1,4 +1,4 @@
-//! Ages a file system before the first phase: fills it, then overwrites it.
+//! Ages a file system before the first phase: fills it, then replaces its files.
 //!
 //! Files of random sizes are written until the file system reaches the requested fill. Rounds follow: each removes a
 //! twentieth of the files, chosen at random over all directories, and writes others, of other sizes, until the file
@@ -196,7 +196,7 @@ impl Tree<'_> {
         let mut is_full = false;
         for _ in 0..MAX_PASSES {
             let space = Space::read(self.folder.as_fd())?;
-            // Within 1/500 of the total size.
+            // The target counts as reached within 1/500 of the total size.
             let missing = target.saturating_sub(space.used);
             if missing <= space.total / 500 {
                 return Ok(());
@@ -204,8 +204,8 @@ impl Tree<'_> {
             if is_full {
                 break;
             }
-            // The space that a file takes in addition to its bytes is not known in advance: do not write all of it at
-            // once.
+            // The space that a file takes in addition to its bytes is not known in advance, so the missing space is not
+            // filled all at once.
             is_full = !self.write_about((missing / 10 * 9).max(4096))?;
         }
         let space = Space::read(self.folder.as_fd())?;

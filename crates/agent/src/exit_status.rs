@@ -7,11 +7,11 @@ use rustix::process::WaitStatus;
 /// The way in which a process ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ExitStatus {
-    /// By itself, with an exit code.
+    /// An exit by itself, with this code.
     Exited(i32),
-    /// By a signal.
+    /// An end by this signal.
     Killed(i32),
-    /// Not ended: it is stopped.
+    /// No end: the process is stopped.
     Stopped,
 }
 

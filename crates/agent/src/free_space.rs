@@ -9,7 +9,7 @@ use fsdyno_record::Bytes;
 use fsdyno_workload::Needs;
 use rustix::process::{Resource, Rlimit, geteuid, getrlimit, setrlimit};
 
-/// The free space of a file system for this user; `None` if the file system has no limit of that kind.
+/// The free space of a file system for this user; a field is `None` if the file system has no limit of that kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FreeSpace {
     /// Free space.

@@ -24,7 +24,7 @@ pub fn shared_words(fd: BorrowedFd<'_>, length: usize) -> io::Result<&'static [A
     shared_words_at(fd, 0, length)
 }
 
-/// Like [`shared_words`], but from byte `offset` of the file, which must be a multiple of the page size.
+/// Maps words like [`shared_words`], but from byte `offset` of the file, which must be a multiple of the page size.
 ///
 /// # Errors
 /// Errors from mmap(2).

@@ -13,13 +13,14 @@ use crate::exit_status::ExitStatus;
 /// linux/prctl.h: the process serves a block device, so its allocations must not wait for that device.
 const PR_SET_IO_FLUSHER: libc::c_int = 57;
 
-/// Forks a child that runs `work` and exits: with 0 if it returned Ok, else with 1 and the error on the console.
+/// Forks a child that runs `work` and exits: with 0 if `work` returned Ok, else with 1 after printing the error to the
+/// console.
 ///
 /// # Errors
 /// Errors from fork(2).
 pub fn fork(work: impl FnOnce() -> io::Result<()>) -> io::Result<Pid> {
-    // SAFETY: when the agent forks, only one of its threads runs (PID 1, or the trial before its workers start), and
-    // what [`spawn_sharing_memory`] started no longer allocates, so the child may use everything it inherited,
+    // SAFETY: when the agent forks, only one of its threads runs (PID 1, or the trial before its workers start), and a
+    // process started by [`spawn_sharing_memory`] no longer allocates, so the child may use everything it inherited,
     // including the allocator.
     match unsafe { libc::fork() } {
         -1 => Err(io::Error::last_os_error()),
@@ -38,11 +39,11 @@ const SERVER_PRIORITY: i32 = 50;
 /// Stack size of a process started by [`spawn_sharing_memory`]. A disk's server uses 20 KiB of it.
 const STACK: usize = 256 << 10;
 
-/// Starts a process that runs `work` in this process's own memory, and exits like one started by [`fork`]. Its own
-/// descriptor table contains the descriptors in `fds` and the standard streams, under the same numbers; those in `fds`
-/// are closed here once it has started, and `work` must own them. It has its own pid and CPU time, but a context switch
-/// between it and this process does not switch the address space; on an emulated processor, such a switch would discard
-/// all translated code.
+/// Starts a process that runs `work` in this process's own memory, and exits like one started by [`fork`]. Its
+/// descriptor table is its own and contains the standard streams and the descriptors in `fds`, under the same numbers.
+/// `work` must own the descriptors in `fds`; this process closes them once the new process has started. The new process
+/// has its own pid and CPU time, but a context switch between the two processes does not switch the address space; on
+/// an emulated processor, switching the address space would discard all translated code.
 ///
 /// # Errors
 /// Errors from starting a thread, unshare(2), close_range(2) or clone(2).
@@ -61,7 +62,7 @@ pub fn spawn_sharing_memory(
     // and because of CLONE_VFORK that thread sleeps in the kernel as long as the child lives.
     let kept_fds = fds.to_vec();
     let sleep_in_clone = move || {
-        // It is never dropped here: the child closes the descriptors that it owns, or we do so below.
+        // `work` is never dropped here: the child closes the descriptors that it owns, or we do so below.
         let work = Box::into_raw(Box::new(Box::new(work) as Work));
         // If this thread shared our table, the kernel would count references in each call that takes a descriptor, as
         // long as the thread sleeps, and thus in the measured trial.
@@ -156,7 +157,7 @@ where
         // SAFETY: ends this process immediately; exit handlers belong to the owner of the memory.
         unsafe { libc::_exit(0) }
     }
-    // Tried here, where it may fail, on an empty range: the child itself must not touch our errno.
+    // Tried here, where it may fail, on a range without descriptors: the child itself must not touch our errno.
     // SAFETY: takes only numbers; no descriptor has this number.
     if unsafe { libc::syscall(libc::SYS_close_range, u32::MAX, u32::MAX, 0) } < 0 {
         return Err(io::Error::last_os_error());
@@ -297,8 +298,8 @@ mod tests {
         descriptors
     }
 
-    /// The variable that marks the process which a test below starts for itself: threads of other tests share its
-    /// table.
+    /// The variable that marks the process that a test below starts for itself alone: in this process, threads of other
+    /// tests share the descriptor table.
     const SINGLE_TEST: &str = "FSDYNO_TEST_SHARING_MEMORY";
 
     #[test]

@@ -1,12 +1,12 @@
-//! Samples, at the end of each interval of a phase, how much is dirty, under write-back, and written.
+//! Samples, at the end of each interval of a phase, how many bytes are dirty, under write-back, and written.
 //!
 //! The sampler is a separate process, so that its CPU time is not part of the trial's. It is not a thread: in a process
 //! with two threads, which share a descriptor table, the kernel counts references in each call that takes a descriptor,
 //! and the cost of that would be measured. It starts before the trial has files or mounts, holds none, and does nothing
 //! between phases. In the lab, only the disks' servers have a higher priority.
 //!
-//! It reads /proc/vmstat rather than /proc/meminfo: the kernel produces it line by line, and the two lines needed are
-//! in its first third.
+//! It reads /proc/vmstat rather than /proc/meminfo: the kernel produces vmstat line by line, and the two lines needed
+//! are in its first third.
 
 use std::fs::File;
 use std::io::{self, Read, Write};
@@ -24,10 +24,10 @@ use rustix::process::{Pid, Signal, set_parent_process_death_signal};
 
 use crate::{memory, process, processor};
 
-/// Lower than the priority of the disks' servers, which nothing may delay.
+/// Real-time priority of the sampler: lower than that of the disks' servers, which nothing may delay.
 const SAMPLER_PRIORITY: i32 = 40;
 
-/// The file with the two numbers.
+/// The file with the numbers of dirty pages and of pages under write-back.
 const VMSTAT: &str = "/proc/vmstat";
 
 /// Number of bytes read beyond those needed: the numbers grow, but each further line costs time.
@@ -48,7 +48,7 @@ pub struct Samples {
     pub written_before: u64,
 }
 
-/// The trial's handle of the sampler.
+/// The trial's handle to the sampler.
 pub struct Sampler {
     pid: Pid,
     socket: UnixStream,
@@ -263,7 +263,8 @@ impl<'a> Sources<'a> {
     }
 }
 
-/// Returns the numbers in both lines, searched from an offset on, and the position of the first; `None` if incomplete.
+/// Returns the numbers in both lines and the position of the first line, searching from an offset; `None` if either
+/// line is missing or truncated.
 fn parse_both(text: &[u8], from: usize) -> Option<(u64, u64, usize)> {
     let text = text.get(from..)?;
     let (dirty, end) = number_in_line(text, DIRTY)?;

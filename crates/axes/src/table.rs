@@ -27,7 +27,7 @@ pub const AXES: &[Axis] = &[
         value_name: "[NAME=]SPEC",
         help: "A file system with its mkfs and mount options: '[NAME=]KIND [mkfs options] [@ mount,options]'. May be \
                repeated; plain names may be separated by commas (ext4,xfs). 'overlayfs[,options]:SPEC' is an overlay \
-               over SPEC; 'nfs:SPEC' or 'smb:SPEC' is SPEC on a server with clients; 'fuse: [MKFS ... ;] COMMAND ... \
+               over SPEC; 'nfs:SPEC' or 'smb:SPEC' is SPEC on a server, used by clients; 'fuse: [MKFS ... ;] COMMAND ... \
                {device} {mount}' is any FUSE file system, given by its command [default: ext4; with --on model: all \
                three models; with a directory: the file system that it is on]",
         many: true,
@@ -49,9 +49,9 @@ pub const AXES: &[Axis] = &[
         help: "The target: 'lab' (a guest in virtual time on a modelled disk); a directory of this host; as root \
                'loop:SIZE' (a loop device over a sparse file in the result folder) or 'ram:SIZE' (a loop device over \
                a file in memory), created for each trial and removed after it; a whole drive, such as \
-               /dev/disk/by-id/..., reformatted for each trial (only by fsdyno run, with --erase); or 'model' (a \
-               model of ext2's directory code as of 2001, run without a kernel: classic-ext2, cached-ext2, \
-               indexed-ext2). May be repeated",
+               /dev/disk/by-id/..., reformatted for each trial (only by fsdyno run, with --erase); or 'model' (models \
+               of ext2's directory code as of 2001, run without a kernel: classic-ext2, cached-ext2, indexed-ext2). \
+               May be repeated",
         default: "lab",
         many: true,
         targets: ALL_TARGETS,
@@ -198,8 +198,8 @@ pub const AXES: &[Axis] = &[
         key: "kernel",
         value_name: "WHICH",
         help: "The lab's kernel: a release or the beginning of one (6.1), an image file, or IMAGE:MODULES; 'all' or a \
-               range (5.10..7.3) is the newest kernel of each series that is in the cache or in Debian's archive; may \
-               be repeated, or several separated by commas (6.1,6.12); other targets run on the host's kernel [default: \
+               range (5.10..7.3) selects, from the cache and Debian's archive, the newest kernel of each series; may be \
+               repeated, or several separated by commas (6.1,6.12); other targets run on the host's kernel [default: \
                the one that `fsdyno doctor` shows]",
         many: true,
         list: true,
@@ -406,8 +406,8 @@ pub const AXES: &[Axis] = &[
         key: "issuer",
         value_name: "HOW",
         help: "The way operations are issued: 'sync' (one system call at a time), 'io_uring:DEPTH' (each \
-               thread keeps DEPTH operations in flight; not in the lab), or 'null' (not at all: measures the \
-               instrument overhead)",
+               thread keeps DEPTH operations in flight; not in the lab), or 'null' (no operations are issued: measures \
+               the instrument overhead)",
         default: "sync",
         targets: ALL_TARGETS,
         crash: Crash::Unsupported("it logs operations of --issuer sync only"),

@@ -42,8 +42,8 @@ pub enum Exit {
 pub const HELP: &str = "\
 Exit codes:
   0    success
-  1    a verdict is negative: a phase is slower (with compare --fail-on
-       undecided, also: undecided), a guarantee was violated
+  1    a verdict is negative: a phase is slower (or undecided, with compare
+       --fail-on undecided), or a guarantee was violated
   2    invalid use: an unknown name, an invalid value, an unusable folder
   3    a requirement is missing; the message gives the command that installs it
   4    a trial failed (its record has the reason), or two records of one trial

@@ -26,4 +26,6 @@ pub use recovered::RecoveredTree;
 pub use refusal::refusal;
 pub use replay::{Replay, acknowledged};
 pub use request::RecoveryRequest;
-pub use result::{CutOutcome, Finding, ROWS_FILE, Rate, Row, Unreadable, findings, rows};
+pub use result::{
+    CutOutcome, Finding, PART_FILE, ROWS_FILE, Rate, Row, Unreadable, findings, rows,
+};

@@ -13,6 +13,9 @@ use crate::recovered::{RecoveredTree, Recovery};
 /// Name of the rows' file in a result folder.
 pub const ROWS_FILE: &str = "crash.json";
 
+/// Name of the file with the done part of an unfinished row.
+pub const PART_FILE: &str = "crash.part.json";
+
 /// Format version of both files.
 const VERSION: u32 = 1;
 

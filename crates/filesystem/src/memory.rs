@@ -1,4 +1,4 @@
-//! The size of a file system in memory.
+//! The size of an in-memory file system.
 
 use fsdyno_record::Bytes;
 use fsdyno_record::plan::FilesystemPlan;

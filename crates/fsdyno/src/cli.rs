@@ -78,7 +78,7 @@ pub fn option_missing_from_crash(error: &clap::Error) -> Option<String> {
 pub enum Command {
     /// Compare file systems on a small example: a table and a page, in minutes
     Demo(Demo),
-    /// Ask about your purpose, and print the commands for it with the time of each
+    /// Ask about your purpose, and print the commands for it and how long each takes
     Advise(crate::commands::advise::Advise),
     /// Run workloads on file systems and compare them
     Run(Box<Run>),
@@ -167,7 +167,8 @@ pub struct Run {
     /// the number is then fixed for all. (Stopping once an interval looks narrow would bias the intervals)
     #[arg(long, value_name = "PERCENT", conflicts_with = "repeat", value_parser = parse_width)]
     pub width: Option<Percent>,
-    /// The largest number of trials of each configuration that --width may choose; tables say if more would be needed
+    /// The largest number of trials of each configuration that --width may choose; tables show whether more would be
+    /// needed
     #[arg(long, value_name = "N", default_value_t = 100, requires = "width", value_parser = whole_number::<u32>(5..=10_000))]
     pub at_most: u32,
     /// The first seed; repeats use the following ones
@@ -190,7 +191,7 @@ pub struct Run {
     /// Time limit of a trial in seconds; in the lab, of virtual time [default: two days]
     #[arg(long, value_name = "SECONDS", value_parser = whole_number::<u64>(DEADLINES))]
     pub deadline: Option<u64>,
-    /// Store a log of every request to the lab's disks with the results (see `fsdyno show --help`)
+    /// Store, with the results, a log of every request to the lab's disks (see `fsdyno show --help`)
     #[arg(long)]
     pub keep_log: bool,
     /// Run only the I-th of N equal shards of the trials; `fsdyno merge` combines them

@@ -6,7 +6,7 @@ use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use fsdyno_record::Nanos;
@@ -125,7 +125,7 @@ impl Guest {
         say: &dyn Fn(&str),
         watch: &mut dyn FnMut(&Progress) -> Watch,
     ) -> Result<Arc<Snapshot>, RunError> {
-        static SAID: AtomicBool = AtomicBool::new(false);
+        static BOOTED: AtomicUsize = AtomicUsize::new(0);
         let key = identity::of_snapshot(&self.components, machine);
         let used = || self.snapshots.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(snapshot) = used().get(&key) {
@@ -135,9 +135,11 @@ impl Guest {
         let mut go_on = || watch.borrow_mut()(&NOTHING_YET) == Watch::GoOn;
         let snapshot = snapshot::get(&snapshot::file_cache(cache), &key, &mut go_on, |file| {
             // Guests differ in the components that their file systems need, so a command may need several snapshots.
-            let is_first = !SAID.swap(true, Ordering::Relaxed);
-            let a = if is_first { "a guest" } else { "a further kind of guest" };
-            say(&format!("booting {a} once to save a snapshot (--boot snapshot)"));
+            match BOOTED.fetch_add(1, Ordering::Relaxed) {
+                0 => say("booting a guest once to save a snapshot (--boot snapshot)"),
+                1 => say("booting one more guest for each further kind that the rows need"),
+                _ => {}
+            }
             run::save(self.boot_config(), machine, file, &mut |progress| {
                 watch.borrow_mut()(progress)
             })

@@ -1,7 +1,7 @@
-//! The commit that a program was built from, and the stamp with it in the program's file.
+//! The commit that a program was built from, and its stamp in the program's file.
 //!
-//! A commit that changes only a document must not change a lab identity, so the commit is stored in a separate section,
-//! [`SECTION`], which is blank in the bytes of a guest and of an identity.
+//! A commit that changes only a document must not change a lab identity. Therefore the commit is stored in a separate
+//! section, [`SECTION`], which is blanked in the bytes of a guest, and so in those that an identity is computed from.
 
 use std::fmt;
 
@@ -10,8 +10,8 @@ use serde::{Deserialize, Serialize};
 /// The ELF section that contains the stamp of a build.
 pub const SECTION: &str = ".fsdyno.build";
 
-/// The length of that section. A stamp is a commit's hash (64 digits if a repository uses SHA-256), then `+` if the
-/// source differed from it, then zeros; it consists only of zeros if no commit is known.
+/// The length of that section in bytes. A stamp is a commit's hash (64 digits if a repository uses SHA-256), then `+`
+/// if the source differed from it, then zeros; it consists only of zeros if no commit is known.
 pub const STAMP_LENGTH: usize = 72;
 
 /// A build of fsdyno: the commit of its source.

@@ -33,7 +33,7 @@ pub struct Trial {
     #[serde(serialize_with = "latest")]
     #[cfg_attr(feature = "schema", schemars(range(min = 1, max = SCHEMA)))]
     pub schema: u32,
-    /// Identity of the trial: the first 16 digits of the plan's hash, a dash, the seed.
+    /// Identity of the trial: the first 16 digits of the plan's hash, a dash, and the seed.
     pub trial_id: String,
     /// Identity of the lab, or null on a host.
     pub lab_id: Option<String>,
@@ -42,8 +42,8 @@ pub struct Trial {
     pub lab: Shared<BTreeMap<String, String>>,
     /// The seed.
     pub seed: u64,
-    /// Row of the table, from 0 in the order in which the commands of the folder named them, or null in records older
-    /// than this field.
+    /// Row of the table, counted from 0 in the order in which the commands of the folder named the rows, or null in
+    /// records older than this field.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub row: Option<u32>,
     /// The rule that set the number of repeats, if it was not given.
@@ -51,7 +51,7 @@ pub struct Trial {
     pub repeats: Option<Repeats>,
     /// Version of fsdyno.
     pub version: String,
-    /// Deadline, in virtual time in the lab, if not the default: part of what its guest reads.
+    /// Deadline, if not the default; in the lab it is in virtual time. It is part of what the guest reads.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "schema", schemars(extend("minimum" = 1)))]
     pub deadline_ns: Option<Nanos>,
@@ -83,7 +83,7 @@ pub enum Outcome {
     /// Failed; `reason` states why.
     #[default]
     Failed,
-    /// It cannot run here; `reason` states why.
+    /// Skipped because it cannot run here; `reason` states why.
     Skipped,
 }
 
@@ -131,12 +131,12 @@ pub struct Measured {
     pub ranks: Option<RanksMeasured>,
 }
 
-/// Times of the setup, by the clock of the system where the ops ran. In the lab the CPU is rarely idle
-/// meanwhile, so these times also count its instructions.
+/// Times of the setup, by the clock of the system where the ops ran. In the lab, the CPU is rarely idle during the
+/// setup, so these times also count the instructions that it executes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Setup {
-    /// From the start of the guest's clock, which follows its firmware, to the start of its agent.
+    /// Time from the start of the guest's clock, which follows its firmware, to the start of its agent.
     pub boot_ns: Nanos,
     /// Loading modules and starting the disk and its server.
     pub device_ns: Nanos,
@@ -144,7 +144,7 @@ pub struct Setup {
     pub mkfs_ns: Nanos,
     /// The first mount.
     pub mount_ns: Nanos,
-    /// Ageing, by the clock of the agent that ran it; not part of any phase's times.
+    /// Aging, by the clock of the agent that ran it; not part of any phase's times.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub age_ns: Option<Nanos>,
 }
@@ -155,25 +155,26 @@ pub struct Setup {
 pub struct Phase {
     /// Name in the workload.
     pub name: String,
-    /// Until the last call returned.
+    /// Time until the last call returned.
     pub returned_ns: Nanos,
     /// Time limit of the phase, if it ends by time and not by its work, or works on the result of such a phase.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limit_ns: Option<Nanos>,
-    /// The unit among the operation counts whose rate represents the phase.
+    /// The operation count whose rate represents the phase (a key of `books`).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unit: Option<String>,
-    /// Until syncfs(2) returned, or null if it could not be called.
+    /// Time until syncfs(2) returned, or null if it could not be called.
     pub synced_ns: Option<Nanos>,
-    /// Until the device's own cache was empty, or null if that is unknown.
+    /// Time until the device's own cache was empty, or null if that is unknown.
     pub durable_ns: Option<Nanos>,
-    /// CPU time of the threads that issue ops, until durable, or the latest time known.
+    /// CPU time of the threads that issue ops, up to the durable time or, if that is unknown, up to the latest known
+    /// time.
     pub cpu_ns: Nanos,
     /// User part of `cpu_ns`.
     pub user_ns: Nanos,
     /// Kernel part of `cpu_ns`.
     pub system_ns: Nanos,
-    /// Accuracy of that split.
+    /// Accuracy of the split into user and kernel time.
     pub split: Split,
     /// CPU time of kernel threads by work, until durable, or the latest time known; `fuse` is the
     /// process that serves a FUSE file system.
@@ -195,13 +196,13 @@ pub struct Phase {
     pub bytes_written: Bytes,
     /// Bytes that read calls returned.
     pub bytes_read: Bytes,
-    /// Requests of the device, until durable, or null if unknown. With several modelled disks it is the sum, a
-    /// journal's disk included.
+    /// Requests of the device, up to the durable time, or null if unknown. With several modelled disks, the sum over
+    /// all of them, including a journal's disk.
     pub device: Option<Device>,
     /// Requests of each of several modelled disks, by the kernel's names for them.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub devices: BTreeMap<String, Device>,
-    /// Dirty and write-back pages when the last call returned, or null if unknown.
+    /// Bytes in dirty and write-back pages when the last call returned, or null if unknown.
     pub dirty_bytes: Option<Bytes>,
     /// Space in use on the file system at the end of the phase, by statfs.
     pub space_used: Bytes,
@@ -249,7 +250,7 @@ pub struct OpStats {
 pub struct Gap {
     /// The phase that follows; empty after the last one.
     pub before: String,
-    /// The step that the workload requested: `none`, `sync`, `drop`, `remount` or `verify`.
+    /// The step that the workload requested: `none`, `back-to-back`, `sync`, `drop`, `remount` or `verify`.
     pub wanted: String,
     /// The step that was executed; differs from `wanted` if the venue could not execute it.
     pub done: String,
@@ -293,7 +294,8 @@ pub struct Instrument {
     /// Delay of the disk's replies, summed over its requests: waking the server
     /// and copying the bytes takes the guest's CPU.
     pub late_ns: Nanos,
-    /// Clock reads, names and histograms: ops times their calibrated cost with the null issuer.
+    /// Time for clock reads, names and histograms: the number of ops times the cost of one, calibrated with the null
+    /// issuer.
     pub engine_ns: Nanos,
     /// CPU time of the process that samples dirty bytes (excluded from every other figure).
     #[serde(default, skip_serializing_if = "Nanos::is_zero")]
@@ -313,7 +315,7 @@ pub struct Host {
     pub elapsed_ns: Nanos,
     /// Wall-clock time from the start to the first op.
     pub first_op_ns: Option<Nanos>,
-    /// CPU time of the host.
+    /// CPU time used on the host.
     pub cpu_ns: Option<Nanos>,
     /// Maximum memory of the guest on the host, including the pages of its disks, which the host
     /// can write out and reclaim.
@@ -322,13 +324,13 @@ pub struct Host {
     /// Wall-clock time of the file system's own check.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub check_ns: Option<Nanos>,
-    /// Wall-clock time by stage, as the venue observes it every 10 or 20 ms: `boot`, `prepare`, `gap`,
-    /// `verify`, `check` (the last unmount), `end`, the phases by name, as `phase create`; after
-    /// the guest's end `image` (its disk copied for the file system's own check). `make` is a separate guest that
-    /// prepared the disks for this trial; `age` is ageing on a device of this host.
+    /// Wall-clock time by stage, as the venue observes it every 10 or 20 ms: `boot`, `prepare`, `gap`, `verify`,
+    /// `check` (the last unmount), `end`, and each phase by its name, such as `phase create`. After the guest has
+    /// ended, `image` is the time in which its disk is copied for the file system's own check. `make` is a separate
+    /// guest that prepared the disks for this trial; `age` is aging on a device of this host.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub stages: BTreeMap<String, Nanos>,
-    /// Bytes of the modelled disk that were stored.
+    /// Space that the modelled disks take on the host.
     pub stored: Option<Bytes>,
     /// The log of the disk's requests, within the result folder (--keep-log).
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -386,7 +388,8 @@ impl Trial {
         build::program(&self.version, self.host.build.as_ref())
     }
 
-    /// Returns true if another run of it is bit-identical: a trial timed by the clock of a host has no lab identity.
+    /// Returns true if another run of it would be bit-identical; a trial timed by a host's clock has no lab identity
+    /// and is not.
     pub fn is_bit_identical(&self) -> bool {
         self.lab_id.is_some()
     }

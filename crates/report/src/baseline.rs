@@ -165,22 +165,29 @@ pub fn noisy(rows: &[Row<'_>]) -> Vec<bool> {
     rows.iter().enumerate().map(is_noisy).collect()
 }
 
-/// For each row, whether fsdyno's own share of the time limits what the row shows: its share is over
-/// [`validity::INSTRUMENT_MAXIMUM`], no other row is compared with it, or its difference from one is at most the larger
-/// share of the two. `aged` are the pairs of a fresh and an aged row, which are compared as well.
+/// For each row, whether fsdyno's own share of the time limits what the row shows: no other row is compared with it, or
+/// its difference from one is at most the larger share of the two. With a share over [`validity::INSTRUMENT_MAXIMUM`],
+/// that holds for its difference from any other row. `aged` are the pairs of a fresh and an aged row, which are compared
+/// as well.
 pub fn instrument_bound(rows: &[Row<'_>], aged: &[Pair]) -> Vec<bool> {
     let shares: Vec<f64> = rows.iter().map(|row| validity::instrument_share(&row.trials)).collect();
     let with_base = |(new, row): (usize, &Row<'_>)| Some((row.base?, new, row.comparison?.ratio));
     let with_fresh = |pair: &Pair| (pair.fresh, pair.aged, pair.comparison.ratio);
     let compared: Vec<(usize, usize, f64)> =
         rows.iter().enumerate().filter_map(with_base).chain(aged.iter().map(with_fresh)).collect();
+    let is_within = |row: usize, other: usize, ratio: f64| {
+        (ratio - 1.0).abs() <= shares[row].max(shares[other])
+    };
+    let is_near = |row: usize, other: usize| {
+        row != other && is_within(row, other, rows[other].measured.mean / rows[row].measured.mean)
+    };
     let is_bound = |row: usize| {
         let own: Vec<_> =
             compared.iter().filter(|(base, new, _)| [*base, *new].contains(&row)).collect();
-        let is_within = |(base, new, ratio): &&(usize, usize, f64)| {
-            (ratio - 1.0).abs() <= shares[*base].max(shares[*new])
-        };
-        shares[row] > validity::INSTRUMENT_MAXIMUM || own.is_empty() || own.iter().any(is_within)
+        let is_large = shares[row] > validity::INSTRUMENT_MAXIMUM;
+        own.is_empty()
+            || own.iter().any(|(base, new, ratio)| is_within(*base, *new, *ratio))
+            || is_large && (0..rows.len()).any(|other| is_near(row, other))
     };
     (0..rows.len()).map(is_bound).collect()
 }
@@ -350,9 +357,12 @@ mod tests {
     }
 
     #[test]
-    fn a_share_over_the_maximum_is_flagged_despite_a_large_difference() {
-        assert_eq!(bound(&[("ext4", 5000, 101), ("xfs", 1000, 42)], None), [true, false]);
-        assert_eq!(bound(&[("ext4", 5000, 99), ("xfs", 1000, 42)], None), [false, false]);
+    fn a_share_over_the_maximum_is_flagged_next_to_any_row_with_a_smaller_difference() {
+        let rows = |share| [("ext4", 5000, share), ("xfs", 1000, 42), ("far", 4700, 42)];
+        assert_eq!(bound(&rows(101), None), [true, false, false]);
+        assert_eq!(bound(&rows(99), None), [false, false, false]);
+        // All differences are larger than the share.
+        assert_eq!(bound(&[("ext4", 1670, 160), ("xfs", 1000, 42)], None), [false, false]);
     }
 
     #[test]

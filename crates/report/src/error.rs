@@ -11,10 +11,11 @@ pub enum ReportError {
     Json(#[from] serde_json::Error),
     /// The output is not available in this format.
     #[error(
-        "print this output in the requested format, which it does not have; use text, mail, markdown, html, csv or json"
+        "print this output in the requested format, which is not available for it; use text, mail, markdown, html, csv \
+             or json"
     )]
     Format,
-    /// No trial's workload has an original format, or none was successful.
+    /// No trial's workload has an original format, or no such trial was successful.
     #[error(
         "print the trials in the format of the original program: no successful trial has a workload with such a \
          format; workloads with one: {0}"

@@ -161,7 +161,9 @@ fn results_within(folder: &Path, depth: usize) -> Vec<PathBuf> {
 /// Returns true if a folder is a result of `fsdyno run`, of a study, or of `fsdyno crash`.
 pub fn is_result(folder: &Path) -> bool {
     let contains = |name| compressed::find(&folder.join(name)).is_some();
-    contains(RECORDS) || contains(fsdyno_crash::ROWS_FILE) || folder.join("study.toml").is_file()
+    contains(RECORDS)
+        || [fsdyno_crash::ROWS_FILE, fsdyno_crash::PART_FILE].into_iter().any(contains)
+        || folder.join("study.toml").is_file()
 }
 
 /// The depth below a folder down to which results are searched for; the runs of a study are that deep.

@@ -59,7 +59,6 @@ pub fn of_figure(base: &[Run<'_>], new: &[Run<'_>], is_cpu: bool) -> f64 {
 #[cfg(test)]
 mod tests {
     use fsdyno_record::plan::CpuPlan;
-    use fsdyno_record::processor::{Caches, ProcessorError};
     use fsdyno_stats::compare::Verdict;
 
     use super::*;
@@ -68,20 +67,7 @@ mod tests {
     /// Trials of two file systems in the lab, with a profile whose typical error of a ratio is `percent`; the times of
     /// `xfs` are longer by the factor `slower`.
     fn trials(percent: u64, slower: f64) -> Vec<Trial> {
-        let caches = Caches { first_ways: 12, second_sets: 2048, second_ways: 16, fetch_ways: 8 };
-        let profile = Processor {
-            name: "mine".into(),
-            instructions_per_us: 16_000,
-            costs_ps: Default::default(),
-            caches,
-            error: Some(ProcessorError {
-                median_percent: 10,
-                worst_percent: 60,
-                ratio_percent: percent,
-            }),
-            counting: false,
-            estimate: false,
-        };
+        let profile = fixture::processor(percent);
         let mut trials = fixture::trials();
         trials.retain(|trial| ["ext4", "xfs"].contains(&trial.plan.label.as_str()));
         for trial in &mut trials {

@@ -1,11 +1,12 @@
 //! Curves of a rate over a number of clients or ranks: the gain at each point, and the knee.
 
-/// The gain per additional client or rank, as a fraction of the average rate of one, below which a curve is past its
-/// knee.
+/// The gain per additional client or rank, as a fraction of the average rate per client or rank, below which a curve is
+/// past its knee.
 const MIN_GAIN: f64 = 0.5;
 
 /// The meaning of a column with the knee.
-pub(crate) const KNEE: &str = "beyond it, each further client or rank adds less than half of the average rate per client or rank at this point, even at the favourable ends of the intervals";
+pub(crate) const KNEE: &str = "beyond it, each further client or rank adds less than half of the average rate per \
+     client or rank at this point, even at the favourable ends of the intervals";
 
 /// The position of a point on its curve.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -46,9 +47,9 @@ pub(crate) fn scaling<K: PartialEq>(points: &[(K, u32, Rate)]) -> Vec<Scaling> {
     scalings
 }
 
-/// Returns the first point of a curve after which each additional client or rank gains less than [`MIN_GAIN`] of the
-/// average rate of one even at the favourable ends of both intervals, or `None` if there is no such point. A point is its
-/// index, the number of clients or ranks, and the rate.
+/// Returns the first point of a curve after which each additional client or rank adds less than [`MIN_GAIN`] of the
+/// average rate per client or rank, even at the favourable ends of both intervals, or `None` if there is no such point.
+/// A point is its index, the number of clients or ranks, and the rate.
 fn knee(curve: &[(usize, u32, Rate)]) -> Option<usize> {
     curve.windows(2).find_map(|pair| {
         let ((index, few, (low, low_error)), (_, many, (high, high_error))) = (pair[0], pair[1]);

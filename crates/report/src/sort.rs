@@ -23,7 +23,7 @@ impl Sort {
     /// The orders, with their names for `--sort` and their descriptions.
     pub const ALL: &[(&str, &str, Sort)] = &[
         ("name", "By name", Sort::Name),
-        ("time", "By the time that is compared, the fastest first", Sort::Time),
+        ("time", "By the time that the tables compare, fastest first", Sort::Time),
         ("returned", "By the time until the last call returned", Sort::Returned),
         ("cpu", "By CPU time", Sort::Cpu),
         ("rate", "By the rate, the highest first", Sort::Rate),

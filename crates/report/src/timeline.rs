@@ -39,7 +39,8 @@ pub struct Line {
 pub struct Point {
     /// The index of the version.
     pub version_index: usize,
-    /// The value divided by that of the first point; geometric means.
+    /// The value divided by that of the first point: the product of the ratios (of geometric means) of the steps up to
+    /// this point.
     pub relative: f64,
 }
 
@@ -51,8 +52,8 @@ impl Line {
     }
 }
 
-/// The timelines of these trials: of each phase, by time and by CPU time. There are none if all trials have one
-/// version.
+/// The timelines of these trials: one by time and one by CPU time for each phase. There are none if all trials have the
+/// same version.
 pub fn timelines(trials: &[Trial]) -> Vec<Timeline> {
     let Some(axis) = AXES.iter().find(|axis| axis.versions) else { return Vec::new() };
     let value = |trial: &Trial| axis.words(&trial.into());
@@ -65,7 +66,7 @@ pub fn timelines(trials: &[Trial]) -> Vec<Timeline> {
         let compared = compare::compare_by(trials, axis, options).ok();
         compared.map_or_else(Vec::new, |compared| of_rows(compared.rows, metric))
     });
-    // The CPU time of a phase follows its time: both have the same phases.
+    // The timeline of a phase's CPU time comes right after that of its time: both metrics have the same phases.
     let mut timelines: Vec<Timeline> =
         times.into_iter().zip(cpu).flat_map(<[_; 2]>::from).collect();
     for timeline in &mut timelines {

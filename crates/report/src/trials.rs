@@ -183,7 +183,7 @@ fn brief_legend(sections: &[Section<'_>], curves: &[Curve<'_>]) -> Vec<String> {
         };
         format!("{flag}: {meaning}")
     });
-    marks.into_iter().chain(flags).collect()
+    marks.into_iter().chain(flags).chain(instrument_share(sections)).collect()
 }
 
 /// The meaning of [`Flag::InstrumentBound`], with the largest share of the flagged rows and points: `fsdyno itself used
@@ -191,9 +191,26 @@ fn brief_legend(sections: &[Section<'_>], curves: &[Curve<'_>]) -> Vec<String> {
 fn instrument_bound(sections: &[Section<'_>], curves: &[Curve<'_>]) -> String {
     let rows = sections.iter().flat_map(|section| &section.rows).chain(curve::rows(curves));
     let bound = rows.filter(|row| row.flags.contains(&Flag::InstrumentBound));
-    let largest = bound.map(|row| validity::instrument_share(&row.trials)).fold(0.0, f64::max);
-    let share = percent(largest);
+    let share = percent(largest_share(bound));
     format!("fsdyno itself used up to {share} of the time; ignore differences up to that")
+}
+
+/// A line with the largest share of the instrument in the times of rows without [`Flag::InstrumentBound`], if it is over
+/// [`validity::INSTRUMENT_LIMIT`].
+fn instrument_share(sections: &[Section<'_>]) -> Option<String> {
+    let (main, _) = answer::main_phases(sections.iter().collect());
+    let rows = main.into_iter().flat_map(|section| &section.rows);
+    let rows = rows.filter(|row| !row.flags.contains(&Flag::InstrumentBound));
+    let share = largest_share(rows);
+    (share > validity::INSTRUMENT_LIMIT).then(|| {
+        let share = percent(share);
+        format!("Up to {share} of these times is fsdyno's own; the differences are larger.")
+    })
+}
+
+/// The largest share of the instrument in the times of rows.
+fn largest_share<'a, 'b: 'a>(rows: impl Iterator<Item = &'a Row<'b>>) -> f64 {
+    rows.map(|row| validity::instrument_share(&row.trials)).fold(0.0, f64::max)
 }
 
 /// The options that give main phases with [`Flag::TooShort`] enough work: `: --set files=12k`.

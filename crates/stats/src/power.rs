@@ -157,7 +157,7 @@ mod tests {
         }
     }
 
-    /// Draws normal values by Box and Muller.
+    /// Draws normal values by the Box-Muller method.
     fn normals(seed: u64) -> impl FnMut() -> f64 {
         let mut draws = seed::stream(seed, "power");
         let mut unit = move || (draws.draw() >> 11) as f64 / (1u64 << 53) as f64;
@@ -198,7 +198,7 @@ mod tests {
 
     #[test]
     fn eight_pairs_find_one_percent_only_if_their_spread_is_smaller() {
-        // The lab's requirement (issue 6): +1 % by eight paired seeds with a power of 95 %.
+        // The lab's requirement (issue 6): eight paired seeds detect +1 % with a power of 95 %.
         assert!(power_to_find(Design::Pairs { sd: 0.006 }, 8, 0.01) > 0.95);
         assert!(power_to_find(Design::Pairs { sd: 0.008 }, 8, 0.01) < 0.95);
     }

@@ -1,4 +1,4 @@
-//! Verdicts on claims at full scale, shown next to those at a reduced scale, where caches may reverse them.
+//! Verdicts on claims at full scale, shown next to those at a reduced scale, which caches may reverse.
 //!
 //! The table is generated from the archives in `results/` (`make docs`), and a test compares it with them.
 
@@ -25,7 +25,7 @@ pub struct FullScaleVerdict {
     pub full_scale: FullScale,
 }
 
-/// Returns the table, in the order of the archives; of several verdicts of one claim, the last one counts.
+/// Returns the table, in the order of the archives; if a claim has several verdicts, the last one counts.
 pub fn full_scale_verdicts() -> Vec<FullScaleVerdict> {
     // Parsing cannot fail: the file is compiled into the program, and a test parses it.
     serde_json::from_str(TABLE).unwrap_or_default()

@@ -8,7 +8,8 @@ use std::path::Path;
 
 use fsdyno_crash::recovered::{self, Entry, Kind, SECTOR};
 
-/// Appends all entries below `root` to an encoded tree. An entry that cannot be read gets its error number.
+/// Appends all entries below `root` to an encoded tree. For an entry that cannot be read, the number of the error is
+/// stored.
 pub fn walk(root: &Path, tree: &mut Vec<u8>) {
     let mut pending = vec![root.to_path_buf()];
     while let Some(folder) = pending.pop() {

@@ -25,7 +25,7 @@ impl Trial<'_> {
         let before = self.space_used().map_err(failed("statfs"))?;
         self.target.set_timed(false);
         run_phase(ops.as_mut(), &mut issuer, &mut recorder, &mut on_progress)
-            .map_err(|error| failure("before the first", &error.into()))?;
+            .map_err(|error| failure("prefill", &error.into()))?;
         drop(issuer);
         self.run_untimed(|target| target.gap(GapKind::Remount)).map_err(failed("remount"))?;
         let space = self.space_used().map_err(failed("statfs"))?;

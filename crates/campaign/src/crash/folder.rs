@@ -5,14 +5,13 @@ use std::io::{self, Read, Seek, SeekFrom};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
-use fsdyno_crash::{Finding, ROWS_FILE, Row, findings as findings_of};
+use fsdyno_crash::{Finding, PART_FILE, ROWS_FILE, Row, findings as findings_of};
 use fsdyno_media::{NewFolder, file};
 use fsdyno_record::bounded::{self, RESULTS};
 use fsdyno_record::lines::FILE as TRIALS;
 use fsdyno_record::{Bytes, Nanos};
 use fsdyno_report::{compressed, counted};
 
-use super::part::PART_FILE;
 use crate::failure::Failure;
 use crate::files::{make_folder, pretty, write_file};
 use crate::notes::say;

@@ -3,7 +3,7 @@
 mod clock;
 pub mod folder;
 mod observed;
-mod part;
+pub mod part;
 pub mod replay;
 mod run;
 pub mod stored;

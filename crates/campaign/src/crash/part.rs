@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
-use fsdyno_crash::{Cut, CutOutcome, Row};
+use fsdyno_crash::{Cut, CutOutcome, PART_FILE, Row};
 use fsdyno_media::file;
 use fsdyno_record::Plan;
 use fsdyno_record::bounded::{self, RESULTS};
@@ -13,9 +13,6 @@ use serde::{Deserialize, Serialize};
 
 use crate::failure::Failure;
 use crate::files::{pretty, write_file};
-
-/// The file name in a result folder.
-pub const PART_FILE: &str = "crash.part.json";
 
 /// The version of the file.
 const VERSION: u32 = 1;

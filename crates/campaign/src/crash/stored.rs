@@ -3,13 +3,12 @@
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
-use fsdyno_crash::{ROWS_FILE, Row};
+use fsdyno_crash::{PART_FILE, ROWS_FILE, Row};
 use fsdyno_record::bounded::{self, RESULTS};
 use fsdyno_record::lines::FILE as TRIALS;
 use fsdyno_report::compressed;
 
 use super::folder::findings_in;
-use super::part::PART_FILE;
 use crate::Failure;
 
 /// Reads the rows of stored results of `fsdyno crash`; returns `None` if no result is from that command.

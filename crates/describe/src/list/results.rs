@@ -2,6 +2,7 @@
 
 use fsdyno_campaign::Failure;
 use fsdyno_campaign::about::About;
+use fsdyno_campaign::crash;
 use fsdyno_campaign::target::RESULTS;
 use fsdyno_record::trial::Outcome;
 use fsdyno_record::{Plan, Trial};
@@ -95,10 +96,14 @@ fn row(result: &Path) -> Vec<String> {
 }
 
 fn measured_cells(result: &Path) -> [String; 4] {
-    match (study_of(result), compressed::find(&result.join(fsdyno_crash::ROWS_FILE))) {
-        (Some(title), _) => ["-".into(), format!("study: {title}"), "-".into(), "-".into()],
-        (None, Some(_)) => crash_cells(result),
-        (None, None) => run_cells(result),
+    let has_rows = || compressed::find(&result.join(fsdyno_crash::ROWS_FILE)).is_some();
+    if let Some(title) = study_of(result) {
+        return ["-".into(), format!("study: {title}"), "-".into(), "-".into()];
+    }
+    match crash::part::Part::read(result) {
+        Ok(None) if !has_rows() => run_cells(result),
+        Ok(part) => crash_cells(result, has_rows(), part),
+        Err(failure) => unreadable(&failure.message),
     }
 }
 
@@ -127,12 +132,18 @@ fn trial_cells(mut trials: Vec<Trial>) -> [String; 4] {
     [began.into(), workloads, labels, format!("{}{failed}", trials.len())]
 }
 
-fn crash_cells(result: &Path) -> [String; 4] {
-    match fsdyno_campaign::crash::stored::read(&result.join(fsdyno_crash::ROWS_FILE)) {
-        Ok(rows) => {
+fn crash_cells(result: &Path, has_rows: bool, part: Option<crash::part::Part>) -> [String; 4] {
+    let rows = match has_rows {
+        true => crash::stored::read(&result.join(fsdyno_crash::ROWS_FILE)),
+        false => Ok(Vec::new()),
+    };
+    match rows {
+        Ok(mut rows) => {
+            let note = if part.is_some() { " (unfinished)" } else { "" };
+            rows.extend(part.map(|part| part.row));
             let cuts: usize = rows.iter().map(|row| row.outcomes.len()).sum();
             let [workloads, labels] = names(rows.iter().map(|row| &row.plan));
-            ["-".into(), format!("{workloads} (crash)"), labels, counted(cuts, "cut")]
+            ["-".into(), format!("{workloads} (crash)"), labels, counted(cuts, "cut") + note]
         }
         Err(failure) => unreadable(&failure.message),
     }

@@ -54,9 +54,9 @@ fn help_of_crash(axis: &Axis) -> String {
         "; with --on model: all three models; with a directory: the file system that it is on",
         "; with --on model: ide-2001",
         "; other targets run on the host's kernel",
-        " 'nfs:SPEC' or 'smb:SPEC' is SPEC on a server with clients;",
-        "; 'all' or a range (5.10..7.3) is the newest kernel of each series that is in the cache or in Debian's \
-         archive; may be repeated, or several separated by commas (6.1,6.12)",
+        " 'nfs:SPEC' or 'smb:SPEC' is SPEC on a server, used by clients;",
+        "; 'all' or a range (5.10..7.3) selects, from the cache and Debian's archive, the newest kernel of each \
+         series; may be repeated, or several separated by commas (6.1,6.12)",
     ];
     let help = CLAUSES.iter().fold(axis.help_text(), |help, clause| help.replace(clause, ""));
     if axis.crash == Crash::Many { help } else { help.replace("; may be repeated", "") }

@@ -45,22 +45,23 @@ pub struct Compare {
     /// Compare the values of this axis: each with the next one
     #[arg(long, value_name = "AXIS", value_parser = axis_parser())]
     pub by: Option<String>,
-    /// With --by: explain the N largest steps [default: 10]: run one trial of each of the two values again under
-    /// observation, as `fsdyno why` does, and name the kernel function that accounts for most of the difference
+    /// With --by: explain the N largest steps [default: 10]. For each, run one trial of each of the two values again
+    /// under observation, as `fsdyno why` does, and name the kernel function that accounts for most of the difference
     #[arg(long, value_name = "N", requires = "by", num_args = 0..=1, require_equals = true,
         default_missing_value = "10", value_parser = whole_number::<u32>(REPEATS))]
     pub explain: Option<u32>,
-    /// The smallest difference that matters, in percent: a phase whose whole interval is within it is the same
+    /// The smallest difference that matters, in percent: a phase is the same if its whole interval is within this
+    /// difference
     #[arg(long, value_name = "PERCENT", default_value = "3%", visible_alias = "least-difference")]
     pub threshold: Percent,
-    /// Compare this phase only; may be repeated, or several separated by commas. The name of the system call also
-    /// finds the phase: unlink is delete of dirops
+    /// Compare only this phase; may be repeated, or several separated by commas. A phase can also be given by the name
+    /// of its system call: unlink is delete of dirops
     #[arg(long = "phase", value_name = "NAME", value_delimiter = ',')]
     pub phases: Vec<String>,
     /// The measure of each phase to compare
     #[arg(long, default_value = "durable", value_parser = name_parser(Metric::ALL))]
     pub metric: Metric,
-    /// What makes the exit code 1, and the test case of JUnit a failure
+    /// What makes the exit code 1 and a test case of JUnit fail
     #[arg(long, default_value = "slower", value_parser = name_parser(FailOn::ALL), conflicts_with = "bisect")]
     pub fail_on: FailOn,
     /// Set the exit code for `git bisect run`: 0 good, 1 bad, 125 undecided

@@ -16,7 +16,7 @@ Examples:
   fsdyno demo --quick
 
 The demo runs in the lab, without root. Where the lab cannot run (fsdyno doctor says why), it measures the
-current directory instead, in a new subdirectory that is removed; the result stays in fsdyno-results.")]
+current directory instead, in a new subdirectory that is removed afterwards; the result stays in fsdyno-results.")]
 pub struct Demo {
     /// Fewer files, file systems and trials: about a minute
     #[arg(long)]
@@ -24,8 +24,8 @@ pub struct Demo {
     /// The number of trials that run at the same time [default: one for each processor]
     #[arg(long, value_name = "N", value_parser = whole_number::<u16>(JOBS))]
     pub jobs: Option<u16>,
-    /// Result folder; one that has some of the same trials is resumed [default: fsdyno-results/demo, where an earlier
-    /// demo is replaced]
+    /// Result folder; if it has some of the same trials already, the run continues there [default: fsdyno-results/demo,
+    /// where an earlier demo is replaced]
     #[arg(long, value_name = "DIR", value_parser = folder())]
     pub out: Option<PathBuf>,
 }

@@ -17,8 +17,8 @@ pub struct RanksArgs {
     /// job or a script started on one or several hosts; see docs/ranks.md. N is needed only in a Kubernetes job
     #[arg(long, group = "shared", value_name = "N", num_args = 0..=1, require_equals = true, value_parser = whole_number::<u32>(1..=u64::from(MAX_RANKS)))]
     pub ranks: Option<Option<u32>>,
-    /// Share each trial among processes that fsdyno starts over ssh on these hosts, all of which, like this host, have
-    /// the shared directory at the same path; one process each, or N in all with --ranks=N
+    /// Share each trial among processes that fsdyno starts over ssh on these hosts. All of them, and this host, must
+    /// have the shared directory at the same path. Each host runs one process; with --ranks=N, there are N in all
     #[arg(long, group = "shared", value_name = "HOST,HOST", value_parser = parse_hosts)]
     pub hosts: Option<Hosts>,
     /// With --hosts: the path of fsdyno on those hosts, if it differs from the path on this host

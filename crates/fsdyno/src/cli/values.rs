@@ -20,11 +20,11 @@ pub fn axis_parser() -> PossibleValuesParser {
 /// The smallest difference at which configurations are called better or worse, and the form of tables.
 #[derive(Args, Clone, Debug, Default)]
 pub struct ComparisonArgs {
-    /// The smallest difference that matters, in percent: a smaller one is marked '=' and does not decide a
+    /// The smallest difference that matters, in percent: a smaller difference is marked '=' and does not determine a
     /// winner [default: 1%]
     #[arg(long, value_name = "PERCENT")]
     pub least_difference: Option<Percent>,
-    /// Sort the rows of tables; rows flagged UNSAFE stay last [default: the order of the command]
+    /// Sort the rows of tables; rows flagged UNSAFE always come last [default: the order of the command]
     #[arg(long, value_name = "BY", value_parser = name_parser(Sort::ALL))]
     pub sort: Option<Sort>,
     /// The columns of tables, separated by commas

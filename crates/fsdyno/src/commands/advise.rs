@@ -23,7 +23,7 @@ Examples:
   fsdyno advise --for unpack --on laptop-2026 --fs ext4,xfs --safety unsafe
   fsdyno advise --for own --on laptop-2026 -- make -j4
 
-On a terminal, `fsdyno advise` asks for what the options do not state, in at most five questions. It prints the
+On a terminal, `fsdyno advise` asks for whatever the options do not provide, in at most five questions. It prints the
 fsdyno commands for the purpose, each with its time in earlier trials on this machine, and runs them only after
 confirmation or with --yes. If a command fails, those after it are not run, and its exit code is returned.")]
 pub struct Advise {

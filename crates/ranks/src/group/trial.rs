@@ -280,8 +280,8 @@ impl State {
         true
     }
 
-    /// Syncs each client; returns the time, on the clock of its rank, and the reason why its data may not be durable
-    /// then.
+    /// Syncs each client. Returns the time of the sync on the clock of the rank that made it, and the reason why the
+    /// client's data may not be durable then, if there is one.
     fn sync(&mut self, course: &Course<'_>, watch: Watch<'_>) -> Result<Vec<Synced>, GroupError> {
         let leaders = self.leaders();
         for peer in &self.peers {

@@ -25,12 +25,12 @@ impl Trial {
         let (progress, mut recorder) = (Arc::new(PhaseProgress::new(1, 1)), Recorder::new());
         link.arm(&progress);
         run_rank(&progress, 0, ops.as_mut(), &mut issuer, &mut recorder, &mut |_| {})
-            .map_err(|error| WorkerError::in_phase("before the first", &error.into()))?;
+            .map_err(|error| WorkerError::in_phase("prefill", &error.into()))?;
         Ok(FromRank::Prefilled { calls: recorder.counts() })
     }
 
-    /// Reads the initial tree of a recording in this rank's directory once, as an agent does. A rank's own read changes
-    /// the access times that its later reads would change.
+    /// Reads the initial tree of a recording in this rank's directory once, as an agent does, so that this read changes
+    /// the access times that the rank's later reads would otherwise change.
     pub(super) fn read_tree_once(&self, link: &Link) -> Result<(), WorkerError> {
         if self.work.recording().is_none() {
             return Ok(());

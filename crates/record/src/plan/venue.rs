@@ -230,7 +230,7 @@ pub enum AccelPlan {
 impl AccelPlan {
     /// All executors, each with its name for `--accel` and a description.
     pub const ALL: &[(&str, &str, AccelPlan)] = &[
-        ("tcg", "QEMU, in virtual time: bit-identical results", AccelPlan::Tcg),
+        ("tcg", "emulation by QEMU, in virtual time, with bit-identical results", AccelPlan::Tcg),
         ("kvm", "This host's CPU, in real time: faster, not bit-identical", AccelPlan::Kvm),
     ];
 

@@ -74,7 +74,7 @@ impl Recorder {
         if key == OUTSIDE { Err(Outside(Object::Kernel, 0)) } else { Ok((base, key)) }
     }
 
-    /// Replaces the object of a resolved path by the file that the kernel recorded as opened.
+    /// Replaces the object of a resolved path with the file that the kernel recorded as opened.
     fn replace_by_opened(
         &mut self,
         names: &mut Names,
@@ -145,8 +145,8 @@ impl Recorder {
         Ok(Place { at, stat: object.and_then(|key| names.info(key)).map(|it| it.stat()) })
     }
 
-    /// Returns the node of an object. First adds its ancestors to the trace, and the entries of those ancestors that
-    /// are directories of a tree.
+    /// Returns the node of an object. First adds to the trace, if they are not in it yet, the object, its ancestors,
+    /// and the entries of all these that are directories of a tree.
     pub fn introduce(&mut self, names: &mut Names, key: Key) -> Option<NodeId> {
         let mut unknown = vec![key];
         if self.tree.known(key, u64::MAX).is_none() {
@@ -177,7 +177,7 @@ impl Recorder {
     fn introduce_entries(&mut self, names: &mut Names, dir: Key, node: NodeId, only_new: bool) {
         let path = names.path(dir);
         for (name, key) in names.take_order(dir) {
-            // A directory has only one entry; a second entry is a bind mount of it.
+            // A directory has only one name; a second name is a bind mount of it.
             let once = only_new || names.is_directory(key);
             let new = !once || self.tree.known(key, u64::MAX).is_none();
             if let Some(info) = names.info(key).filter(|_| new) {
@@ -186,8 +186,8 @@ impl Recorder {
         }
     }
 
-    /// Adds to the trace the entries of a directory outside the recorded trees that a thread lists: the present
-    /// entries, except entries created since the recording started.
+    /// Adds the entries of a directory that a thread lists, outside the recorded trees, to the trace: those that are
+    /// present, except those created since the recording started.
     pub fn list_by_names(&mut self, dir: Key) {
         let Some(mut names) = self.names.take() else { return };
         if let Some(node) = self.introduce(&mut names, dir) {
@@ -201,7 +201,7 @@ impl Recorder {
     }
 }
 
-/// True for an open with O_TMPFILE.
+/// Returns true for an open with O_TMPFILE.
 fn opens_unnamed(seen: &Seen) -> bool {
     let flags = match seen.number {
         libc::SYS_open => seen.args[1],

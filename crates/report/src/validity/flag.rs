@@ -29,7 +29,8 @@ pub enum Flag {
     /// The instrument took more than [`crate::validity::INSTRUMENT_LIMIT`] of the time. A row of a report has the flag
     /// only if this limits what it shows.
     InstrumentBound,
-    /// CPU time that is counted in instructions took more than [`crate::validity::CPU_LIMIT`] of the time.
+    /// CPU time that is counted in instructions, by a model whose error is not known, took more than
+    /// [`crate::validity::CPU_LIMIT`] of the time.
     CpuBound,
     /// The repeats scatter by more than [`crate::validity::NOISE_LIMIT`] of their mean, or their interval is wider than
     /// [`crate::validity::INTERVAL_LIMIT`], and the ratio to another row is not known more precisely.
@@ -171,8 +172,8 @@ impl Flag {
                 "CPU time took more than 90 % of the elapsed time, so the result is as exact as the lab's CPU. With \
                  a plain speed every instruction takes the same time, and ratios between different file systems have \
                  been up to 2.2 times off those of a real processor; versions and options of one file system compare \
-                 well. With a processor profile (--cpu NAME) a ratio within the profile's error may be the profile's \
-                 own error. A slower disk or more files than memory caches make the disk count."
+                 well. With a processor profile (--cpu NAME) of known error, there is no such flag. A slower disk or \
+                 more files than memory caches make the disk count."
             }
             Flag::Noisy => {
                 "The standard deviation over the repeats, or half the 95 % interval, is more than 10 % of their \

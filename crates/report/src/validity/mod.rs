@@ -16,8 +16,8 @@ pub use self::flag::{Flag, VerdictEffect};
 /// measured (design.md, Rules).
 pub const INSTRUMENT_LIMIT: f64 = 0.03;
 
-/// Share of the elapsed time above which a row is flagged however much it differs from the rows compared with it: its
-/// own times, too, may then be off by more than a tenth.
+/// Share of the elapsed time above which a row is flagged if it differs by no more than that from any other row of its
+/// table, and not only from those compared with it.
 pub const INSTRUMENT_MAXIMUM: f64 = 0.10;
 
 /// The minimum time to returned of a phase on a host: below it, the effects of clock, scheduler and caches do not
@@ -29,7 +29,8 @@ pub const MIN_ON_HOST: Nanos = Nanos(500_000_000);
 /// (`--min-time`).
 pub const MIN_IN_LAB: Nanos = Nanos(100_000_000);
 
-/// Share of the elapsed time above which a phase in the lab is almost only CPU time.
+/// Share of the elapsed time above which a phase in the lab is almost only CPU time. It limits the result unless the
+/// error of the CPU's model is known, because comparisons then take that error into account.
 pub const CPU_LIMIT: f64 = 0.90;
 
 /// Relative standard deviation above which pyperf warns that a benchmark is unstable.
@@ -87,7 +88,9 @@ pub fn flags(runs: &[Run<'_>], speed: impl Fn(&Trial, &Phase) -> Option<DeviceSp
         }
         Flag::TooShort => too_short(runs),
         Flag::InstrumentBound => instrument_share(runs) > INSTRUMENT_LIMIT,
-        Flag::CpuBound => cpu_share(runs) > CPU_LIMIT,
+        Flag::CpuBound => {
+            cpu_share(runs) > CPU_LIMIT && !runs.iter().all(|(trial, _)| has_known_error(trial))
+        }
         Flag::Unsafe | Flag::Noisy => false,
     };
     Flag::ALL.iter().copied().filter(judge).collect()
@@ -117,6 +120,12 @@ fn minimum(trial: &Trial) -> Nanos {
 /// The share of the time of repeats that the lab's CPU took ([`counted_cpu_time`]).
 pub fn cpu_share(runs: &[Run<'_>]) -> f64 {
     share_of_time(runs, counted_cpu_time)
+}
+
+/// Returns true if a trial's CPU times are those of a processor profile with a measured error.
+fn has_known_error(trial: &Trial) -> bool {
+    let processor = trial.plan.lab().and_then(|lab| lab.cpu.processor());
+    processor.is_some_and(|processor| processor.error.is_some())
 }
 
 /// The time that repeats spent on something, as a share of their total elapsed time.
@@ -206,7 +215,7 @@ mod tests {
     use super::*;
     use fsdyno_record::Bytes;
     use fsdyno_record::plan::{
-        DiskPlan, LabPlan, MediumPlan, Plan, VenuePlan, VerifyMode, WorkloadPlan,
+        CpuPlan, DiskPlan, LabPlan, MediumPlan, Plan, VenuePlan, VerifyMode, WorkloadPlan,
     };
     use fsdyno_record::trial::{
         CheckReport, Conditions, Device, Gap, Host, Measured, OpStats, Outcome,
@@ -389,6 +398,17 @@ mod tests {
         phase.kernel_cpu_ns = [("kworker".to_string(), Nanos(800_000_001))].into();
         assert_eq!(flags(&lab, &phase), [Flag::CpuBound]);
         assert_eq!(flags(&trial("host"), &phase), []);
+        let lab_of = |cpu: CpuPlan| {
+            let mut lab = lab.clone();
+            lab.plan.lab_mut().unwrap().cpu = cpu;
+            lab
+        };
+        let mut profile = crate::fixture::processor(20);
+        let known = lab_of(CpuPlan::Profile(Box::new(profile.clone())));
+        assert_eq!(flags(&known, &phase), [], "verdicts take a known error into account");
+        profile.error = None;
+        let unknown = lab_of(CpuPlan::Profile(Box::new(profile)));
+        assert_eq!(flags(&unknown, &phase), [Flag::CpuBound]);
         lab.plan.lab_mut().unwrap().accel = AccelPlan::Kvm;
         assert_eq!(flags(&lab, &phase), []);
     }

@@ -21,7 +21,7 @@ pub struct Requests {
     pub place: String,
     /// The time for which the disk was busy there.
     pub busy: Nanos,
-    /// The head of the column of requests that do not continue the previous request.
+    /// The heading of the column of requests that do not continue the previous request.
     seeks_head: &'static str,
     /// The rows.
     pub rows: Vec<Row>,
@@ -85,8 +85,8 @@ pub fn size(bytes: u64) -> String {
 }
 
 /// The meaning of requests without a structure.
-const UNATTRIBUTED: &str = " A request is unattributed if its block is free both before and after the phase (such as that \
-     of a file that the phase creates and removes), or if the use of the block changed in between.";
+const UNATTRIBUTED: &str = " A request is unattributed if its block is free both before and after the phase (such as a \
+     block of a file that the phase creates and removes), or if the use of the block changed in between.";
 
 /// The sums of all rows, and the attributed share.
 pub fn sums(explained: &Explained) -> String {
@@ -102,9 +102,9 @@ pub fn sums(explained: &Explained) -> String {
         }
     };
     format!(
-        "All rows: {} requests, {}, {} during which the disk was busy. Of the timed requests, {:.2} % are attributed, with \
-         {:.2} % of their time. A request and its time count for the structure in which it begins, its bytes for the \
-         structures in which they lie.{}",
+        "All rows: {} requests, {}, and a disk busy time of {}. Of the timed requests, {:.2} % are attributed, with \
+         {:.2} % of their time. A request and its time count for the structure in which the request begins; its bytes \
+         count for the structures in which they lie.{}",
         number::count(total.requests),
         size(total.bytes.0),
         total.time_ns,

@@ -11,7 +11,7 @@ use super::error::Spot;
 /// A value that is invalid by itself, and its position in the file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct InvalidValue {
-    /// Position in the file.
+    /// The position of the value in the file.
     pub spot: Spot,
     /// The message: the value, the option, and the remedy.
     pub message: String,
@@ -32,7 +32,7 @@ impl Conditions {
         self.options.extend(options);
     }
 
-    /// Returns the request for `fsdyno run` with these conditions.
+    /// Returns the spec for `fsdyno run` with these conditions.
     ///
     /// # Errors
     /// The first value that is invalid by itself.

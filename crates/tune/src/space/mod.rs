@@ -57,7 +57,7 @@ pub struct Value {
     pub sysctls: Vec<String>,
     /// The block scheduler, or `None` for the disk's own.
     pub scheduler: Option<String>,
-    /// The losses that the value accepts, each with a reason.
+    /// The losses that come with the value, each with a reason.
     pub gives_up: Vec<AcceptedLoss>,
     /// The first kernel release that supports the value.
     pub since: Option<String>,

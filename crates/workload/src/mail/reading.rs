@@ -7,8 +7,8 @@ use crate::mail::job::Job;
 use crate::mail::protocol::READ_MESSAGE;
 use crate::mail::step::Step;
 
-/// Returns the jobs of one listing by `list` and then of `reads` reads of messages drawn uniformly from the first
-/// `store`, with compute time `compute` before each read.
+/// Returns the jobs: one listing by `list`, then `reads` reads of messages drawn uniformly from the first `store`
+/// messages, with compute time `compute` before each read.
 pub fn read_jobs(
     seed: u64,
     list: &'static [Step],

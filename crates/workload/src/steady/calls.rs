@@ -19,7 +19,7 @@ const TRUNCATE: OpenFlags = OpenFlags { truncate: true, ..WRITE };
 const CREATE_FILE: Call =
     Call::Create { dir: DirSlot::ROOT, file: FILE, flags: CREATE, mode: 0o644 };
 
-/// The next op of an operation.
+/// The next call of an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Step {
     First,
@@ -33,7 +33,7 @@ struct Transfer {
     action: Action,
     payload: Payload,
     fsync: bool,
-    /// Number of bytes done.
+    /// Number of bytes transferred so far.
     done: u32,
     step: Step,
 }

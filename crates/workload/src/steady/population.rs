@@ -19,7 +19,7 @@ pub const HEAD: u32 = 4096;
 /// Maximum number of names of one file; the strictest file system allows 250.
 const MAX_NAMES: u32 = 100;
 
-/// Modulus of the numbers of a file's names.
+/// Modulus of the sequence numbers of a file's names.
 const NAME_MODULUS: u32 = 1 << 24;
 
 /// The odd number nearest to 2^64 divided by the golden ratio: it maps neighbouring numbers to distant seeds (Knuth 3,
@@ -101,7 +101,7 @@ pub struct Rules {
 pub struct File {
     /// Number of files of its population that were created before it.
     pub serial: u32,
-    /// Number of its oldest name times 256, plus the number of its names, which are numbered in sequence.
+    /// The index of its oldest name, times 256, plus the count of its names; names are numbered in sequence.
     packed_names: u32,
     /// Number of writes from beginning to end, modulo 2^16.
     version: u16,

@@ -35,8 +35,8 @@ parameter `seed`; fsdyno's --seed changes nothing but the bytes in the files.
 The calls are those observed with strace [RUN: Debian's build, glibc 2.36]. Buffered: openat (O_CREAT and \
 O_TRUNC to create, O_CREAT and O_APPEND to append), fstat, read or write as stdio splits them with a \
 buffer of 4,096 bytes, close. Unbuffered: openat (O_RDWR; O_CREAT without O_TRUNC to create, O_APPEND \
-to append), read or write of one block after the other and then of the rest, even if empty, \
-close. Files are deleted with unlink. Omitted: the lseek(2) of a buffered append, which no file \
+to append), then a read or write of each full block and of the remainder, even if the remainder is empty, then close. \
+Files are deleted with unlink. Omitted: the lseek(2) of a buffered append, which no file \
 system sees, and the dots that PostMark prints. The original never syncs. With \
 gap=none each phase is still synced after its last call for timing, flushed, and verified (from the \
 caches) before the next begins; gap=back-to-back is what the original did, and only the last phase is \
@@ -50,8 +50,8 @@ settings is refused, as are shell commands and everything that PostMark answers 
 empty lines.
 
 The paths of `set location` are never touched: one location is the trial's own directory, several \
-are directories l0, l1 ... in it, made and removed in the phases of the subdirectories. A \
-configuration that runs out of files, for which PostMark ends without a report, is refused before \
+are directories l0, l1 ... in it, made and removed in the phases of the subdirectories. A configuration that runs out \
+of files, so that PostMark ends without a report, is refused before \
 anything runs, as is transactions below 10: PostMark divides by a tenth of them [RUN: it dies of \
 SIGFPE].
 
@@ -60,8 +60,8 @@ verification can distinguish files. In the original all writes begin at the star
 printable characters [SRC]; with contents=same they begin at the start of one shared buffer, which \
 does not compress either.
 
-The configuration of linuxinsight-2006 is known [PUB] and is given with the parameters; its result was \
-transactions per second, and the numbers are lost.
+The configuration of linuxinsight-2006 is known [PUB] and is given with the parameters; its result was a number of \
+transactions per second, and these numbers are lost.
 
 The original's times are whole seconds; its report is printed from fsdyno's times, with each phase beginning \
 at the end of the one before it and fractions cut off [DER].";
@@ -117,7 +117,8 @@ const PARAMS: &[Param] = &[
         name: "locations",
         default: "1",
         domain: Domain::WholeNumbers { min: 1, max: 1_000_000, max_count: config::MAX_LOCATIONS },
-        about: "The weight of each location; a single one is the trial's own directory, several are directories in it.",
+        about: "The weight of each location; a single location is the trial's own directory, several locations are \
+             directories in it.",
         source: "[SRC] set location; their directories here are [OWN]",
     },
     Param {
@@ -146,14 +147,14 @@ const PARAMS: &[Param] = &[
         default: "5",
         domain: BIAS,
         about: "Reads per ten transactions, the others being appends; off disables both.",
-        source: "[SRC] set bias read; off is its -1",
+        source: "[SRC] set bias read; off is PostMark's -1",
     },
     Param {
         name: "bias-create",
         default: "5",
         domain: BIAS,
         about: "Creations per ten transactions, the others being deletions; off disables both.",
-        source: "[SRC] set bias create; off is its -1",
+        source: "[SRC] set bias create; off is PostMark's -1",
     },
     Param {
         name: "contents",
@@ -206,7 +207,7 @@ struct Totals {
     created: u64,
 }
 
-/// Number of actions of a phase, and of the calls that they take.
+/// Numbers of the actions of a phase, and of the calls that they make.
 #[derive(Clone, Copy, Debug, Default)]
 struct Tally {
     created: u64,

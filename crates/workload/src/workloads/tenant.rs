@@ -16,7 +16,7 @@ use crate::workloads::Kind;
 /// This workload's entry in the table of workloads.
 pub const KIND: Kind = Kind {
     name: "tenant",
-    about: "Small-file work with think time, alone and next to a neighbour that streams; its latencies.",
+    about: "Latencies of small-file work with think time, alone and next to a neighbour that streams.",
     source: "readers of linuxinsight, 2006: latencies next to a dd that writes without end",
     params: PARAMS,
     more_work: &["rounds"],
@@ -27,27 +27,28 @@ pub const KIND: Kind = Kind {
 
 /// The description of the model, shown by `fsdyno show workload`.
 const DOC: &str = "\
-A reader of 2006 reported machines that stop responding while one dd writes: names and inodes have left \
-the cache, the queue of the disk is full; he set vm.vfs_cache_pressure=1, vm.dirty_ratio=2 and \
+A reader of 2006 reported machines that stop responding while one dd writes: names and inodes have left the cache, and \
+the queue of the disk is full. He set vm.vfs_cache_pressure=1, vm.dirty_ratio=2 and \
 vm.dirty_background_ratio=1 [PUB]. Here limits are given with --sysctl, and the numbers of interest are the \
 latencies of the small ops. The work itself is ours [OWN].
 
 fill: each tenant gets a directory with `files` files of `size` bytes; the neighbour an empty file. quiet: each \
 tenant does `rounds` rounds in a thread of its own. A round: think; stat of one file, open, read and close of \
-another, both drawn evenly from the existing ones; a new file: open O_CREAT|O_EXCL|O_APPEND, one write, \
-with fsync=yes an fsync, close; unlink of the oldest file. So the number of files is constant. The think \
-time is drawn evenly between nothing and twice `think`, so tenants are not synchronous; no latency \
+another, both drawn uniformly from the existing ones; a new file: open O_CREAT|O_EXCL|O_APPEND, one write, \
+with fsync=yes an fsync, close; unlink of the oldest file. So the number of files is constant. The think time is drawn \
+uniformly between zero and twice `think`, so tenants are not synchronized; no latency \
 includes it.
 
 beside: the same once more, while the neighbour writes `stream` bytes from the beginning of its file to its end, \
-in calls of `block`, as fast as it can. The tenants begin when it has written `lead`. When the neighbour is done, \
-each tenant ends its round and the phase is over: all rounds ran next to it. If `rounds` rounds are \
-done before, the neighbour ends alone. So the number of rounds is known only afterwards (the \
+in calls of `block`, as fast as it can. The tenants begin when it has written `lead`. When the neighbour is done, each \
+tenant completes its current round and the phase ends, so all rounds ran next to the neighbour. If a tenant completes \
+`rounds` rounds earlier, it stops and the neighbour continues without it. So the number of rounds is known only \
+afterwards (the \
 count before is the maximum); op counts, work units and tree are then exactly those of the work done.
 
 Attribution: a tenant's new file is written with O_APPEND and counted as append, so write is \
-the neighbour's alone; one open and one close are the neighbour's too. A tenant that waits for an fsync does \
-no other round meanwhile: slow rounds are fewer, and a mean over rounds is too favourable. See p99 and the maximum.
+the neighbour's alone; one open and one close are the neighbour's too. While a tenant waits for an fsync, it does no \
+other round, so slow rounds are underrepresented and a mean over rounds is too favourable. See p99 and the maximum.
 
 With gap=sync caches are warm before both quiet and beside, because the files of the phase before are then read back.";
 
@@ -119,7 +120,7 @@ const PARAMS: &[Param] = &[
         name: "zeros",
         default: "0",
         domain: Domain::Whole { min: 0, max: 100 },
-        about: "Percentage of each 4 KiB that is zeros: 0 cannot be compressed, 100 is zeros only.",
+        about: "Percentage of each block of 4 KiB that is zeros: 0 cannot be compressed, 100 is zeros only.",
         source: "[OWN] the reader's dd wrote zeros",
     },
     Param {

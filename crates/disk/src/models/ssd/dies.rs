@@ -34,7 +34,7 @@ pub struct PageRead {
 pub enum Purpose {
     /// Pages of the host.
     Host,
-    /// Pages that collection moves.
+    /// Pages that garbage collection moves.
     Collection,
     /// The record of the mapping, for which a flush or a write with FUA waits.
     Record {
@@ -139,7 +139,7 @@ impl Dies {
         self.ends.time()
     }
 
-    /// Starts work of a die that ends at `until`.
+    /// Starts work on a die; the work ends at `until`.
     fn start_work(&mut self, at: usize, state: DieState, until: u64) {
         (self.dies[at].state, self.dies[at].until) = (state, until);
         self.ends.set(at, Some(until));
@@ -152,7 +152,7 @@ impl Dies {
         sense + self.channel_time(read.bytes)
     }
 
-    /// Submits a page read. Returns a lower bound of the time at which it ends.
+    /// Submits a page read. Returns a lower bound on the time at which it ends.
     pub fn read(&mut self, now: u64, read: PageRead) -> u64 {
         let at = read.page as usize % self.dies.len();
         let earliest = now + self.min_read_time(&read);
@@ -230,7 +230,7 @@ impl Dies {
         programs.flat_map(|die| die.slots[..die.count].iter().copied())
     }
 
-    /// Advances the die whose work ends first, if that is by `now`. Returns none if this finishes no read or program.
+    /// Advances the die whose work ends first, if it ends by `now`. Returns `None` if this finishes no read or program.
     pub fn advance(&mut self, now: u64) -> Option<Finished> {
         if self.ends.time()? > now {
             return None;

@@ -12,7 +12,7 @@ use fsdyno_report::Format;
 
 use crate::cli::{CrashAxes, NamedFormat, folder, format, name_parser};
 
-/// The formats of power cuts.
+/// The output formats of `fsdyno crash`.
 const FORMATS: &[NamedFormat] = &[
     ("csv", "One line per file system", Format::Csv),
     ("json", "All data, including each crash point", Format::Json),
@@ -29,13 +29,14 @@ Examples:
   fsdyno crash --replay fsdyno-results/RUN/findings/off-0017.json
   fsdyno crash --replay fsdyno-results/RUN/findings/xfs-0263.json --image broken.img
 
-The workload runs once, in the lab, with a log of every byte that it writes and of the time at which
-each operation returns. Power is then cut at crash points that the seed selects: of every ten, four lie right
-after the return of an fsync or sync, two right before a flush, two during a flush, one right after a
-flush, one anywhere. Of the writes that the disk's cache holds at that point, either none survive, or all,
-or some, or some of their sectors, or all before one write that is itself torn; a physical sector is
-written completely or not at all (--tear 512 splits it). Each image is mounted by the same kernel on the
-same disk, walked, checked, and compared with the operations that were done and acknowledged.
+The workload runs once, in the lab, and a log stores every byte that it writes and the time at which
+each operation returns. Power is then cut at crash points that the seed selects: of every ten, four lie
+right after the return of an fsync or sync, two right before a flush, two during a flush, one right
+after a flush, one anywhere. Of the writes that the disk's cache holds at that point, either none
+survive, or all, or some, or some of their sectors, or all before one write that is itself torn; a
+physical sector is written completely or not at all (--tear 512 splits it). Each image is mounted by the
+same kernel on the same disk, its tree is listed, the file system is checked, and compared with the
+operations that were done and acknowledged.
 
 Data that fsync(2), an fsync(2) of the directory, or syncfs(2) acknowledged must survive: if it does
 not, that is a violation, and the exit code is 1. All other losses are reported as the cost of a power
@@ -43,9 +44,9 @@ cut. Each crash point with a violation, a lost name, or a file system that neede
 mounted is stored in a file in findings/, from which --replay repeats it. `fsdyno report` of the folder
 prints the table in every format; its report.html also has charts.
 
-To resume a stopped run, repeat the command with the same --out. Finished file systems are kept. Of the unfinished
-one, the workload runs again, and the crash points of each guest that had done all of its 50 are kept. The results are
-those of a run that was not stopped. See docs/crash.md.")]
+To resume a stopped run, repeat the command with the same --out. Finished file systems are kept. For an
+unfinished file system, the workload runs again; of its crash points, those of each guest that had
+finished all of its 50 are kept. The results are those of a run that was not stopped. See docs/crash.md.")]
 pub struct Crash {
     /// The workload to run; see `fsdyno list workloads`
     #[arg(required_unless_present = "replay", value_name = "WORKLOAD")]
@@ -66,8 +67,8 @@ pub struct Crash {
     /// behaviour; the others show which disk faults they do not survive
     #[arg(long, default_value = "honest", value_parser = name_parser(DiskFault::ALL))]
     pub misbehave: DiskFault,
-    /// The atomic write unit in bytes: a write can be torn between two units; 512 is harsher than a disk with larger
-    /// physical sectors [default: the disk's physical sector]
+    /// The atomic write unit in bytes: a write can be torn between two units; 512 is harsher than the size of a larger
+    /// physical sector [default: the disk's physical sector]
     #[arg(long, value_name = "BYTES")]
     pub tear: Option<AtomicUnit>,
     /// A sysctl in the lab, such as vm.dirty_expire_centisecs=500; may be repeated
@@ -108,11 +109,17 @@ fn trial_args() -> Vec<&'static str> {
 
 /// The options of `fsdyno run` that are not axes and that `fsdyno crash` lacks, with reasons.
 const ABSENT: &[(&str, &str)] = &[
-    ("erase", "it runs in the lab only"),
-    ("repeat", "it logs one trial and cuts it --cuts times; for another trial use another --seed"),
-    ("width", "it logs one trial and cuts it --cuts times"),
-    ("at-most", "it logs one trial and cuts it --cuts times"),
-    ("deadline", "its deadline is the default of `fsdyno run`, two days of virtual time"),
+    ("erase", "a crash test runs in the lab only"),
+    (
+        "repeat",
+        "a crash test is one trial with --cuts power cuts; for another trial use another --seed",
+    ),
+    ("width", "a crash test is one trial with --cuts power cuts"),
+    ("at-most", "a crash test is one trial with --cuts power cuts"),
+    (
+        "deadline",
+        "the deadline of a crash test is the default of `fsdyno run`, two days of virtual time",
+    ),
     ("baseline", "its table has no ratios"),
     ("least-difference", "its table has no ratios"),
     ("sort", "its rows have the order of the command"),
@@ -121,13 +128,13 @@ const ABSENT: &[(&str, &str)] = &[
     ("name", "name the result afterwards: fsdyno note RESULT --name NAME"),
     ("note", "write the note afterwards: fsdyno note RESULT --note TEXT"),
     ("keep-log", "a finding can be repeated with --replay"),
-    ("shard", "it cannot be divided; run several commands with a --seed each"),
-    ("ranks", "it runs in the lab only"),
-    ("own", "it runs in the lab only"),
-    ("shift", "it runs in the lab only"),
-    ("stonewall", "it runs in the lab only"),
-    ("hosts", "it runs in the lab only"),
-    ("hosts-program", "it runs in the lab only"),
+    ("shard", "a crash test cannot be divided; run several commands with a --seed each"),
+    ("ranks", "a crash test runs in the lab only"),
+    ("own", "a crash test runs in the lab only"),
+    ("shift", "a crash test runs in the lab only"),
+    ("stonewall", "a crash test runs in the lab only"),
+    ("hosts", "a crash test runs in the lab only"),
+    ("hosts-program", "a crash test runs in the lab only"),
     ("change", "the option is for benchmarks with `fsdyno run`"),
 ];
 

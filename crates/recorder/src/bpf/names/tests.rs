@@ -73,7 +73,7 @@ fn an_exchange_swaps_two_names() {
 fn equal_inode_numbers_of_two_subvolumes_are_two_files() {
     let mut names = names();
     let root = names.root();
-    // Subvolumes of btrfs have their own device numbers, but one in the kernel.
+    // Subvolumes of btrfs have different device numbers, but share one device number in the kernel.
     let kernel = (7, 257);
     let add_on = |names: &mut Names, device, name: &str| {
         let info = Info { key: (device, 257), mode: FILE, links: 1, ..Info::default() };

@@ -80,7 +80,7 @@ pub const EXPECT_ANY: u8 = 3;
 pub struct OpRecord {
     /// The call.
     pub code: u8,
-    /// Expected outcome: [`EXPECT_SUCCESS`] or another constant of that prefix.
+    /// Expected outcome: [`EXPECT_SUCCESS`] or another constant with that prefix.
     pub expect: u8,
     /// Class of contents; [`ZEROS`] for zeros.
     pub class: u8,
@@ -204,7 +204,7 @@ pub struct TreeNode {
     pub size: u64,
     /// Its permission bits.
     pub mode: u32,
-    /// Its number of names.
+    /// Number of its names.
     pub links: u32,
     /// Number of its inode, which all names of a file share.
     pub group: u32,
