@@ -312,6 +312,7 @@ impl Pool<'_> {
     fn store(&self, mut trial: Trial, series: Option<Series>) -> Result<(), StoreError> {
         let outcome = trial.outcome;
         trial.host.build = self.runner.build.cloned();
+        trial.host.processors = std::thread::available_parallelism().ok().map(|it| it.get() as u32);
         trial.row = self.rows.get(&row_of(&trial.plan)).copied();
         lock(&self.store).append(trial, series)?;
         let mut summary = lock(&self.summary);

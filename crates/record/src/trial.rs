@@ -160,7 +160,7 @@ pub struct Phase {
     /// Time limit of the phase, if it ends by time and not by its work, or works on the result of such a phase.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limit_ns: Option<Nanos>,
-    /// The operation count whose rate represents the phase (a key of `books`).
+    /// The operation count whose rate represents the phase, by its name among the counts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unit: Option<String>,
     /// Time until syncfs(2) returned, or null if it could not be called.
@@ -317,6 +317,9 @@ pub struct Host {
     pub first_op_ns: Option<Nanos>,
     /// CPU time used on the host.
     pub cpu_ns: Option<Nanos>,
+    /// Number of processors of the host that fsdyno could use.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub processors: Option<u32>,
     /// Maximum memory of the guest on the host, including the pages of its disks, which the host
     /// can write out and reclaim.
     #[serde(default, skip_serializing_if = "Option::is_none")]

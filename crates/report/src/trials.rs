@@ -219,9 +219,7 @@ fn more_work(sections: &[Section<'_>]) -> String {
     let rows = main.into_iter().flat_map(|section| &section.rows);
     let short = rows.filter(|row| row.flags.contains(&Flag::TooShort));
     let short: Vec<_> = short.map(|row| row.trials.as_slice()).collect();
-    // Usually, this host ran the trials.
-    let processors = std::thread::available_parallelism().map_or(1, usize::from);
-    match validity::more_work::options(&short, processors) {
+    match validity::more_work::options(&short) {
         options if options.is_empty() => options,
         options => format!(": {options}"),
     }

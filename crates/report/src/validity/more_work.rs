@@ -2,6 +2,7 @@
 
 use fsdyno_record::Trial;
 use fsdyno_workload::params::{Domain, Param};
+use fsdyno_workload::workloads::replay::CONCURRENT;
 use fsdyno_workload::workloads::{self, Kind};
 
 use super::{Run, minimum};
@@ -12,14 +13,11 @@ const MARGIN: f64 = 1.5;
 /// The exponent of the growth of the work: a part of the time of a short phase does not grow with it. [OWN]
 const GROWTH: f64 = 1.15;
 
-/// The parameter whose units run at the same time, on several processors.
-const PARALLEL: &str = "copies";
-
 /// Returns the options that give the workloads of these rows enough work, if time grows almost with the work:
 /// `--set files=12k`, with the workload's name if there are several; empty if no workload has such a parameter. The
 /// value is `N` if the present one is not a number, or not the same in all rows of the workload; the factor of the work
-/// follows. `processors` is the number of processors of the host.
-pub fn options(rows: &[&[Run<'_>]], processors: usize) -> String {
+/// follows.
+pub fn options(rows: &[&[Run<'_>]]) -> String {
     let mut names: Vec<&str> = Vec::new();
     for (trial, _) in rows.iter().filter_map(|runs| runs.first()) {
         if !names.contains(&trial.plan.workload.name.as_str()) {
@@ -34,13 +32,13 @@ pub fn options(rows: &[&[Run<'_>]], processors: usize) -> String {
         };
         let rows: Vec<&[Run<'_>]> = rows.iter().filter(is_of_kind).copied().collect();
         let prefix = if names.len() > 1 { format!("{name} ") } else { String::new() };
-        Some(prefix + &of_rows(kind, &rows, processors))
+        Some(prefix + &of_rows(kind, &rows))
     };
     names.iter().filter_map(of_workload).collect::<Vec<_>>().join(", ")
 }
 
 /// Returns the options for the rows of one workload.
-fn of_rows(kind: &Kind, rows: &[&[Run<'_>]], processors: usize) -> String {
+fn of_rows(kind: &Kind, rows: &[&[Run<'_>]]) -> String {
     let wanted = rows.iter().map(|runs| factor(runs)).fold(0.0, f64::max);
     let trials = || rows.iter().flat_map(|runs| runs.iter()).map(|(trial, _)| *trial);
     let mut is_exact = true;
@@ -51,10 +49,8 @@ fn of_rows(kind: &Kind, rows: &[&[Run<'_>]], processors: usize) -> String {
         };
         // A parameter of zero is work that was not requested.
         let value = (value > 0).then_some(value)?;
-        let is_parallel =
-            name == PARALLEL && trials().all(|trial| trial.conditions.venue == "host");
-        // As long as a processor is idle, another copy takes no more time.
-        let base = if is_parallel { value.max(processors as u64) } else { value };
+        let concurrent = if name == CONCURRENT { processors(trials()) } else { 1 };
+        let base = value.max(concurrent);
         Some(format!("--set {name}={}", enough(param, base as f64 * wanted)?))
     });
     let options = options.collect::<Vec<_>>().join(" ");
@@ -63,6 +59,16 @@ fn of_rows(kind: &Kind, rows: &[&[Run<'_>]], processors: usize) -> String {
         true => options,
         false => format!("{options} (about {} times as much is enough)", friendly(wanted)),
     }
+}
+
+/// Returns the number of processors on which trials of a host could do work at the same time: the smallest that a record
+/// states; 1 in the lab, or if no record states it.
+fn processors<'t>(trials: impl Iterator<Item = &'t Trial>) -> u64 {
+    let of = |trial: &Trial| match trial.conditions.venue == "host" {
+        true => u64::from(trial.host.processors.unwrap_or(1)),
+        false => 1,
+    };
+    trials.map(of).min().unwrap_or(1)
 }
 
 /// Returns the factor by which the work of a row must grow: infinite for a phase that took no time. The shortest trial
@@ -151,36 +157,36 @@ mod tests {
     }
 
     /// The options for rows of one trial each.
-    fn options_of(trials: &[(Trial, Phase)], processors: usize) -> String {
+    fn options_of(trials: &[(Trial, Phase)]) -> String {
         let runs: Vec<[Run<'_>; 1]> = trials.iter().map(|(it, phase)| [(it, phase)]).collect();
         let rows: Vec<&[Run<'_>]> = runs.iter().map(|runs| runs.as_slice()).collect();
-        options(&rows, processors)
+        options(&rows)
     }
 
     #[test]
     fn the_parameter_depends_on_the_workload() {
-        assert_eq!(options_of(&[trial("replay", &[], 0)], 1), "--set copies=N");
-        assert_eq!(options_of(&[trial("command", &[], 100)], 1), "");
-        assert_eq!(options_of(&[trial("from-a-later-version", &[], 100)], 1), "");
+        assert_eq!(options_of(&[trial("replay", &[], 0)]), "--set copies=N");
+        assert_eq!(options_of(&[trial("command", &[], 100)]), "");
+        assert_eq!(options_of(&[trial("from-a-later-version", &[], 100)]), "");
         let both = [
             trial("dirops", &[("files", "1000")], 100),
             trial("postmark", &[("number", "500"), ("transactions", "20000")], 250),
         ];
         let expected = "dirops --set files=12k, postmark --set number=2000 --set transactions=80k";
-        assert_eq!(options_of(&both, 1), expected);
+        assert_eq!(options_of(&both), expected);
     }
 
     #[test]
     fn the_shortest_trial_of_all_rows_determines_the_value() {
         let rows: Vec<(Trial, Phase)> =
             [400, 250, 100].map(|ms| trial("dirops", &[("files", "1000")], ms)).into();
-        assert_eq!(options_of(&rows, 1), "--set files=12k");
+        assert_eq!(options_of(&rows), "--set files=12k");
         let runs: Vec<Run<'_>> = rows.iter().map(|(it, phase)| (it, phase)).collect();
-        assert_eq!(options(&[&runs], 1), "--set files=12k", "in one row");
+        assert_eq!(options(&[&runs]), "--set files=12k", "in one row");
         // Work that was not requested remains so, and a value has a maximum.
         let params = [("size", "67108864"), ("reads", "0"), ("writes", "999999999")];
         let expected = "--set size=768M --set writes=1000M";
-        assert_eq!(options_of(&[trial("bigfile", &params, 100)], 1), expected);
+        assert_eq!(options_of(&[trial("bigfile", &params, 100)]), expected);
     }
 
     #[test]
@@ -190,33 +196,38 @@ mod tests {
             trial("dirops", &[("files", "4000")], 300),
         ];
         let expected = "--set files=N (about 12 times as much is enough)";
-        assert_eq!(options_of(&rows, 1), expected);
+        assert_eq!(options_of(&rows), expected);
         let auto = trial("many-files", &[("files", "auto")], 100);
-        assert_eq!(options_of(&[auto], 1), expected);
-        assert_eq!(options_of(&[trial("dirops", &[("files", "1000")], 0)], 1), "--set files=N");
+        assert_eq!(options_of(&[auto]), expected);
+        assert_eq!(options_of(&[trial("dirops", &[("files", "1000")], 0)]), "--set files=N");
     }
 
     #[test]
     fn copies_are_enough_on_several_processors() {
-        let replay = |copies: &str, ms| [trial("replay", &[("copies", copies)], ms)];
+        let replay = |copies: &str, ms, processors| {
+            let mut replay = trial("replay", &[("copies", copies)], ms);
+            replay.0.host.processors = Some(processors);
+            [replay]
+        };
         for (copies, ms, processors, expected) in [
             ("1", 250, 1, "--set copies=4"),
             ("1", 250, 4, "--set copies=15"),
             ("8", 250, 4, "--set copies=30"),
             ("100", 100, 4, "--set copies=256"),
         ] {
-            assert_eq!(options_of(&replay(copies, ms), processors), expected);
+            assert_eq!(options_of(&replay(copies, ms, processors)), expected);
         }
         let mut lab = trial("replay", &[("copies", "1")], 50);
         lab.0.conditions.venue = "lab".into();
-        assert_eq!(options_of(&[lab], 4), "--set copies=4", "the lab has one processor");
+        lab.0.host.processors = Some(4);
+        assert_eq!(options_of(&[lab]), "--set copies=4", "the lab has one processor");
     }
 
     #[test]
     fn following_the_hint_once_is_enough_even_if_a_part_of_the_time_is_constant() {
         // A fifth of the time does not grow, and the next run is up to a tenth faster.
         for ms in [5, 20, 60, 100, 180, 250, 350, 450, 499] {
-            let hint = options_of(&[trial("dirops", &[("files", "1000")], ms)], 1);
+            let hint = options_of(&[trial("dirops", &[("files", "1000")], ms)]);
             let value: Count = hint.strip_prefix("--set files=").unwrap().parse().unwrap();
             let factor = value.0 as f64 / 1000.0;
             let next = 0.9 * ms as f64 * (0.2 + 0.8 * factor);

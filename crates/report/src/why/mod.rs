@@ -110,17 +110,19 @@ pub(crate) mod tests {
     #[test]
     fn text_has_rows_sums_and_the_unattributed_share() {
         let text = write(&explained("x"), None, Format::Text, Style::default());
+        let unwrapped = text.split_whitespace().collect::<Vec<_>>().join(" ");
         for part in [
             "unlink\n",
             "inode table",
             "75.0 %",
             "unattributed",
             "mkfs, verification",
-            "Of the timed requests,\n  99.90 % are attributed, with 75.00 % of their time",
+            "Of the timed requests, 99.90 % are attributed, with 75.00 % of their time",
             "A request is unattributed",
             "ext4_find_entry  ext4",
         ] {
-            assert!(text.contains(part), "{part}: {text}");
+            let is_in = text.contains(part) || unwrapped.contains(part);
+            assert!(is_in, "{part}: {text}");
         }
         assert!(text.ends_with("Note: something is odd.\n"), "{text}");
         let mut cut = explained("x");

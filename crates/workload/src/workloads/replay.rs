@@ -23,11 +23,14 @@ pub const KIND: Kind = Kind {
     about: "Replay the recorded calls of your program, with each result compared.",
     source: "recordings by fsdyno record; the order by resource is that of ROOT (SOSP 2013)",
     params: PARAMS,
-    more_work: &["copies"],
+    more_work: &[CONCURRENT],
     doc: DOC,
     config: None,
     build: |values, setting| Ok(Box::new(Replay::new(values, setting)?)),
 };
+
+/// The parameter whose units run at the same time: as long as a processor is idle, another copy takes no more time.
+pub const CONCURRENT: &str = "copies";
 
 /// The description of the model, shown by `fsdyno show workload`.
 const DOC: &str = "\

@@ -54,7 +54,14 @@ fn filled(sector: u64, fill: &[(u8, u16)]) -> Vec<u8> {
     bytes
 }
 
+/// Number of random logs.
+fn cases() -> u32 {
+    if std::env::var("FSDYNO_TEST").is_ok_and(|value| value == "full") { 256 } else { 48 }
+}
+
 proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(cases()) })]
+
     /// A replay up to any event equals the store at that time, in both views.
     #[test]
     fn a_replay_equals_the_store_at_any_time(steps in prop::collection::vec(step(), 1..24), to in 0usize..24) {
