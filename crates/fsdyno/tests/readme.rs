@@ -185,17 +185,17 @@ const FACTS: &[(&str, &str, &str)] = &[
         "docs/kernels.md",
         "| dirops create | ext4 | 5.10 to 6.1 | +25.1 |",
     ),
-    ("most of the increase in `ext4_match`", "docs/kernels.md", "| +12,977 | `ext4_match`: +8,424 |"),
+    (
+        "most of the increase in `ext4_match`",
+        "docs/kernels.md",
+        "| +12,977 | `ext4_match`: +8,424 |",
+    ),
     (
         "a create on btrfs takes 10.7 % more",
         "results/timelines/2026-11-27-kernels/steps-cpu.md",
         "6.1.0-56-amd64 -> 6.12.117+deb12-amd64 | create | 3 | 24.0 ms | 26.6 ms | +10.7 |",
     ),
-    (
-        "the median error of CPU times is 7 %",
-        "catalog/processors/epyc-2024.toml",
-        "median = 7",
-    ),
+    ("the median error of CPU times is 7 %", "catalog/processors/epyc-2024.toml", "median = 7"),
 ];
 
 #[test]

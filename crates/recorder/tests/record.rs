@@ -15,19 +15,22 @@ fn inside(recorded: &Recorded) -> u64 {
     recorded.inside
 }
 
+/// Tests whether the long tests are requested.
+fn is_full() -> bool {
+    std::env::var("FSDYNO_TEST").is_ok_and(|value| value == "full")
+}
+
 #[test]
 fn no_call_of_eight_threads_is_lost() {
-    // 8 threads with 8 calls per round: 51,200 calls; 1,024,000 in a full test.
-    let full = std::env::var("FSDYNO_TEST").is_ok_and(|it| it == "full");
-    let rounds = if full { 16_000 } else { 800 };
+    // 8 threads with 8 calls per round: 38,400 calls; 1,024,000 in a full test.
+    let rounds = if is_full() { 16_000 } else { 600 };
     let recorded = none_is_lost(rounds, RecordMethod::Auto, &[]);
     assert_eq!(recorded.end.notes.len(), 0, "{:?}", recorded.end.notes);
 }
 
 #[test]
 fn no_call_of_eight_threads_is_lost_inside() {
-    let full = std::env::var("FSDYNO_TEST").is_ok_and(|it| it == "full");
-    let rounds = if full { 16_000 } else { 1_600 };
+    let rounds = if is_full() { 16_000 } else { 800 };
     let recorded = none_is_lost(rounds, RecordMethod::Inside, &[]);
     // All calls but the first on each name are recorded inside the program, and there are no other notes.
     assert!(inside(&recorded) > 60 * rounds, "{:?}", recorded.end.notes);
@@ -41,8 +44,9 @@ fn calls_by_syscall_2_are_recorded_inside_the_program() {
 
 #[test]
 fn no_call_is_lost_in_a_static_program_or_by_stops_alone() {
-    none_is_lost(80, RecordMethod::Ptrace, &[]);
-    let recorded = none_is_lost(80, RecordMethod::Inside, &["-static"]);
+    let rounds = if is_full() { 80 } else { 30 };
+    none_is_lost(rounds, RecordMethod::Ptrace, &[]);
+    let recorded = none_is_lost(rounds, RecordMethod::Inside, &["-static"]);
     assert_eq!(inside(&recorded), 0);
     let what = "programs without a dynamic C library (static, Go), whose calls all stopped";
     assert_eq!(recorded.end.notes.get(what), Some(&1), "{:?}", recorded.end.notes);

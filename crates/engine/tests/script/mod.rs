@@ -178,6 +178,11 @@ pub fn run(
     run_threads(&phase_run, &mut || {}, &|_| {})
 }
 
+/// Tests whether the long tests are requested.
+pub fn is_full() -> bool {
+    std::env::var("FSDYNO_TEST").is_ok_and(|value| value == "full")
+}
+
 /// Runs all phases of a workload; each must make its exact counts and leave its tree.
 pub fn check_workload(name: &str, parameters: &[(&str, &str)], threads: u32, issuer: &str) {
     let folder = tempfile::tempdir().unwrap();

@@ -35,7 +35,8 @@ fn command_of(work: &str, folder: &Path, args: &str) -> Command {
     let path = std::env::split_paths(&path).chain([PathBuf::from(PROGRAMS)]);
     // Few cuts need one guest, and each guest boots.
     let jobs = if full() || args.contains("--jobs") { "" } else { "--jobs 1" };
-    let mut command = fsdyno(main_program(), folder, &format!("{work} {args} {jobs} --format json"));
+    let mut command =
+        fsdyno(main_program(), folder, &format!("{work} {args} {jobs} --format json"));
     command.env("PATH", std::env::join_paths(path).unwrap());
     command
 }
