@@ -21,7 +21,7 @@ use rustix::mount::MountFlags;
 use rustix::process::Pid;
 
 use crate::child_signal::{block_child_signal, wait_for_child_signal};
-use crate::memory::{mapped_input, open_pci_memory, shared_words};
+use crate::memory::{map_input, open_pci_memory, shared_words};
 use crate::sampler::Sampler;
 use crate::serve_disk::{self, Regions, Served, Shared};
 use crate::stuck::{self, Stuck};
@@ -113,7 +113,7 @@ fn run(job: &Job, booted: Nanos, mailbox: Mailbox<'static>) -> io::Result<AgentR
     let target = target(job, mailbox)?;
     let mut target = target.with_setup_times(booted, fsdyno_engine::clock::now().since(booted));
     let input = match &job.plan.workload.input {
-        Some(plan) => Some(mapped_input(open_pci_memory(layout::INPUT_PCI)?.as_fd(), plan.bytes)?),
+        Some(plan) => Some(map_input(open_pci_memory(layout::INPUT_PCI)?.as_fd(), plan.bytes)?),
         None => None,
     };
     Ok(trial::run(job, &mut target, mailbox, input, sampler))

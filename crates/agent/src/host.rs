@@ -18,7 +18,7 @@ use fsdyno_workload::Input;
 use rustix::mount::MountFlags;
 
 use crate::held_device::HeldDevice;
-use crate::memory::{mapped_input, shared_words};
+use crate::memory::{map_input, shared_words};
 use crate::sampler::Sampler;
 use crate::target::{Directory, Formatted, Medium, ModelledDisk, Target};
 use crate::{keeper, tool, trial};
@@ -72,7 +72,7 @@ fn serve(handover: &Handover, held: &Arc<[HeldDevice]>) -> io::Result<()> {
     let mailbox = Mailbox::new(words).map_err(io::Error::other)?;
     let job: Job = serde_json::from_slice(&mailbox.job().map_err(io::Error::other)?)?;
     let input = match (&job.plan.workload.input, handover.input) {
-        (Some(plan), Some(fd)) => Some(mapped_input(take(fd)?.as_fd(), plan.bytes)?),
+        (Some(plan), Some(fd)) => Some(map_input(take(fd)?.as_fd(), plan.bytes)?),
         _ => None,
     };
     // Dirty bytes are sampled only on file systems that belong to the trial.

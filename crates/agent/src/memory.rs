@@ -45,7 +45,7 @@ pub fn shared_words_at(
 ///
 /// # Errors
 /// Errors from mmap(2).
-pub fn mapped_input(fd: BorrowedFd<'_>, Bytes(length): Bytes) -> io::Result<Input> {
+pub fn map_input(fd: BorrowedFd<'_>, Bytes(length): Bytes) -> io::Result<Input> {
     let length = usize::try_from(length).map_err(io::Error::other)?;
     // SAFETY: a fresh mapping at an address of the kernel's choice overlaps nothing of ours.
     let start = unsafe { mmap(ptr::null_mut(), length, ProtFlags::READ, MapFlags::SHARED, fd, 0)? };

@@ -34,7 +34,7 @@ pub enum Design {
 
 impl Design {
     /// Returns the standard error of the log ratio of n repeats, and its degrees of freedom (Welch 1947).
-    fn error(self, n: f64) -> (f64, f64) {
+    fn standard_error(self, n: f64) -> (f64, f64) {
         match self {
             Design::Pairs { sd } => (sd / n.sqrt(), n - 1.0),
             Design::Sides { base, new } => {
@@ -59,7 +59,7 @@ pub fn power_to_find(design: Design, n: u32, effect: f64) -> f64 {
     if n < 2 || !design.is_valid() || effect.is_nan() || effect <= -1.0 {
         return f64::NAN;
     }
-    let (error, freedom) = design.error(f64::from(n));
+    let (error, freedom) = design.standard_error(f64::from(n));
     let (noncentrality, critical) =
         (effect.ln_1p().abs() / error, two_sided_quantile(LEVEL, freedom));
     1.0 - noncentral_cdf(critical, freedom, noncentrality)
@@ -74,7 +74,7 @@ pub fn power_to_show_same(design: Design, n: u32, threshold: f64) -> f64 {
     if n < 2 || !design.is_valid() || threshold.is_nan() || threshold <= -1.0 {
         return f64::NAN;
     }
-    let (error, freedom) = design.error(f64::from(n));
+    let (error, freedom) = design.standard_error(f64::from(n));
     let (noncentrality, critical) =
         (threshold.ln_1p().abs() / error, two_sided_quantile(LEVEL, freedom));
     (1.0 - 2.0 * noncentral_cdf(critical, freedom, noncentrality)).max(0.0)

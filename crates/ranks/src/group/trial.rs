@@ -317,7 +317,7 @@ impl State {
         if let Some(stonewall) = self.stonewall.take() {
             stonewall.add_to(&mut ranks, done.iter().flat_map(|one| &one.done).sum());
         }
-        course.done.push(shares(&course.plan, index, done));
+        course.done.push(work_by_tree(&course.plan, index, done));
         let space = rustix::fs::fstatvfs(course.trial.root.as_fd()).map_err(trial_failure)?;
         phase.space_used = Bytes(space.f_blocks.saturating_sub(space.f_bfree) * space.f_frsize);
         phase.limit_ns = course.work.limit(index).or(course.stonewall_before(index));
@@ -382,7 +382,7 @@ impl State {
 
 /// Returns the work that threads have done, by tree: for the common tree in the order of the shares, or for each
 /// rank's own tree.
-fn shares(plan: &RanksPlan, phase: usize, done: &[PhaseDone]) -> Vec<Vec<u64>> {
+fn work_by_tree(plan: &RanksPlan, phase: usize, done: &[PhaseDone]) -> Vec<Vec<u64>> {
     let in_order = (0..plan.ranks).map(|share| plan.rank_of(share, phase) as usize);
     let each = in_order.map(|rank| done.get(rank).map(|one| one.done.clone()).unwrap_or_default());
     match plan.own {

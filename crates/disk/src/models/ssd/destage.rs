@@ -20,7 +20,7 @@ impl SolidStateDisk {
     }
 
     pub(super) fn start_programs(&mut self) {
-        while let Some(die) = self.dies.free() {
+        while let Some(die) = self.dies.next_free() {
             if let Some(at) = self.record_queue.pop_front() {
                 let record = Purpose::Record { command: at };
                 let time = self.slc.program(0).unwrap_or(self.times.program);
@@ -51,7 +51,7 @@ impl SolidStateDisk {
         }
         self.waiting_since = self.clock;
         while self.superblocks_erased < self.ftl.opened_superblocks() {
-            self.dies.erase_all();
+            self.dies.erase_before_next_programs();
             self.superblocks_erased += 1;
         }
         self.charge_collection(count as u64);

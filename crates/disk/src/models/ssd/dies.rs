@@ -54,7 +54,7 @@ pub enum Finished {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum DieState {
-    Nothing,
+    Idle,
     Sensing,
     Delivering,
     Programming,
@@ -104,7 +104,7 @@ impl Dies {
     /// Creates idle dies, each with room for `reads` waiting page reads.
     pub fn new(ssd: &Ssd, reads: usize) -> Dies {
         let die = || Die {
-            state: DieState::Nothing,
+            state: DieState::Idle,
             until: 0,
             reads: VecDeque::with_capacity(reads),
             register: u64::MAX,
@@ -159,7 +159,7 @@ impl Dies {
         let die = &mut self.dies[at];
         die.reads.push_back(read);
         match die.state {
-            DieState::Nothing => self.begin(now, at),
+            DieState::Idle => self.begin(now, at),
             DieState::Programming
                 if die.until > now + self.suspend_time && die.suspensions < MAX_SUSPENSIONS =>
             {
@@ -173,14 +173,14 @@ impl Dies {
     }
 
     /// Returns the next die, in turn, that can take a program.
-    pub fn free(&self) -> Option<usize> {
+    pub fn next_free(&self) -> Option<usize> {
         let count = self.dies.len();
         if self.busy == count {
             return None;
         }
         (0..count)
             .map(|step| (self.turn + step) % count)
-            .find(|at| self.dies[*at].state == DieState::Nothing)
+            .find(|at| self.dies[*at].state == DieState::Idle)
     }
 
     /// Starts a program of these slots on a free die; it takes `time` after its transfers. Returns the time at which
@@ -212,7 +212,7 @@ impl Dies {
     }
 
     /// Makes each die erase a block before its next program.
-    pub fn erase_all(&mut self) {
+    pub fn erase_before_next_programs(&mut self) {
         self.dies.iter_mut().for_each(|die| die.to_erase += 1);
     }
 
@@ -237,7 +237,7 @@ impl Dies {
         }
         let at = self.ends.position()?;
         let finished = self.advance_die(now, at);
-        if self.dies[at].state == DieState::Nothing {
+        if self.dies[at].state == DieState::Idle {
             self.ends.set(at, None);
         }
         finished
@@ -245,7 +245,7 @@ impl Dies {
 
     fn advance_die(&mut self, now: u64, at: usize) -> Option<Finished> {
         match self.dies[at].state {
-            DieState::Nothing => None,
+            DieState::Idle => None,
             DieState::Sensing => {
                 self.deliver(now, at);
                 None
@@ -268,7 +268,7 @@ impl Dies {
 
     /// Starts the waiting work of a die that has become idle.
     fn start_next(&mut self, now: u64, at: usize) {
-        self.dies[at].state = DieState::Nothing;
+        self.dies[at].state = DieState::Idle;
         self.busy -= 1;
         self.begin(now, at);
     }
