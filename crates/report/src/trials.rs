@@ -102,13 +102,14 @@ fn document(trials: &[Trial], basis: Basis<'_>) -> Document {
     if let Some(order) = basis.sort {
         sections.iter_mut().for_each(|section| sort(section, order));
     }
+    let folded = folded(&sections);
     let mut column_group = 0;
     for (index, section) in sections.iter().enumerate() {
         // The columns of one workload's sections are aligned with each other, but not with those of another workload.
         let same = index > 0 && sections[index - 1].workload == section.workload;
         column_group += usize::from(!same);
         let mut table = columns::table(section, &sections, basis.columns);
-        table.column_group = column_group;
+        (table.column_group, table.is_folded) = (column_group, folded[index]);
         let (details, units) = work_units::lines(section);
         table.details = details.into_iter().chain(described::lines(section)).collect();
         let calls = calls::lines(section).into_iter().chain(disks::lines(section));
@@ -130,7 +131,7 @@ fn document(trials: &[Trial], basis: Basis<'_>) -> Document {
     }
     out.0.extend(fidelity::sentences(trials).into_iter().map(Block::Paragraph));
     out.0.extend(trees::sentences(trials).into_iter().map(Block::Paragraph));
-    out.0.push(Block::Legend(legend(&sections, &curves)));
+    out.0.push(Block::Legend(legend(sections, &folded, &curves)));
     let failures = unfinished::unfinished(trials);
     if !failures.is_empty() {
         out.0.push(Block::Failures(failures));
@@ -147,17 +148,30 @@ fn document(trials: &[Trial], basis: Basis<'_>) -> Document {
     out
 }
 
-fn legend(sections: &[Section<'_>], curves: &[Curve<'_>]) -> Legend {
+/// For each section, whether brief text omits it: a phase that is too short to be compared in every row, next to phases
+/// that take nearly all of the time, such as the creation of directories beforehand.
+fn folded(sections: &[Section<'_>]) -> Vec<bool> {
+    let (main, _) = answer::main_phases(sections.iter().collect());
+    let is_main = |section: &Section<'_>| main.iter().any(|it| std::ptr::eq(*it, section));
+    let is_short = |row: &Row<'_>| row.flags.contains(&Flag::TooShort);
+    sections.iter().map(|it| !is_main(it) && it.rows.iter().all(is_short)).collect()
+}
+
+/// The legend. Its brief form explains only the sections that are not folded.
+fn legend(sections: Vec<Section<'_>>, folded: &[bool], curves: &[Curve<'_>]) -> Legend {
     let flag = |flag: &Flag| (flag.name().to_string(), flag.meaning().to_string());
-    Legend {
-        terms: marks(sections).into_iter().chain(least_difference(sections)).collect(),
-        notes: instrument::sentence(sections)
-            .into_iter()
-            .chain(processor::sentence(sections))
-            .collect(),
-        flags: flags(sections, curves).iter().map(flag).collect(),
-        brief: brief_legend(sections, curves),
+    let terms = marks(&sections).into_iter().chain(least_difference(&sections)).collect();
+    let notes = [instrument::sentence(&sections), processor::sentence(&sections)];
+    let flags = flags(&sections, curves).iter().map(flag).collect();
+    let titles = sections.iter().zip(folded).filter(|(_, folded)| **folded);
+    let titles: Vec<String> = titles.map(|(section, _)| section.title()).collect();
+    let shown = sections.into_iter().zip(folded).filter(|(_, folded)| !**folded);
+    let shown: Vec<Section<'_>> = shown.map(|(section, _)| section).collect();
+    let mut brief = brief_legend(&shown, curves);
+    if !titles.is_empty() {
+        brief.push(format!("Not shown, too short to be compared: {}", titles.join(", ")));
     }
+    Legend { terms, notes: notes.into_iter().flatten().collect(), flags, brief }
 }
 
 /// The marks in one line, then each flag with its meaning in a few words.

@@ -192,6 +192,8 @@ pub struct Table {
     pub details: Vec<String>,
     /// Further lines, which are omitted from brief text.
     pub verbose_details: Vec<String>,
+    /// True if brief text omits it.
+    pub is_folded: bool,
     /// Its text form if it is too wide.
     pub fit: Fit,
     /// The group of the table: tables with the same number have the same column widths.

@@ -58,6 +58,7 @@ impl Writer<'_> {
                 }
                 items.iter().for_each(|item| self.paragraph(&format!("  {item}"), "    "));
             }
+            Block::Table(table) if !self.shows(table) => return,
             Block::Table(table) => self.table(table),
             Block::Legend(legend) => return self.legend(legend),
             Block::Failures(all) => {
@@ -78,6 +79,10 @@ impl Writer<'_> {
             Block::Labs(labs) => self.labs(labs),
         }
         self.line("");
+    }
+
+    fn shows(&self, table: &Table) -> bool {
+        self.style.full || !table.is_folded
     }
 
     fn table(&mut self, table: &Table) {
@@ -105,11 +110,12 @@ impl Writer<'_> {
     }
 
     fn layout(&mut self, table: &Table) -> &Layout {
-        let (document, width) = (self.document, self.style.width);
+        let (document, width, full) = (self.document, self.style.width, self.style.full);
         self.layouts.entry(table.column_group).or_insert_with(|| {
             let tables: Vec<&Table> = document
                 .tables()
                 .filter(|other| other.column_group == table.column_group)
+                .filter(|other| full || !other.is_folded)
                 .collect();
             Layout::of(&tables, width)
         })

@@ -1,5 +1,6 @@
 //! Tests of the printed forms of trials.
 
+use fsdyno_record::Nanos;
 use unicode_width::UnicodeWidthStr;
 
 use super::*;
@@ -71,6 +72,29 @@ fn json_is_the_records_themselves() {
     let json = table(&fixture::trials(), None, Format::Json, Style::default()).unwrap();
     let back: Vec<Trial> = serde_json::from_str(&json).unwrap();
     assert_eq!(back, fixture::trials());
+}
+
+#[test]
+fn a_phase_too_short_to_be_compared_is_folded_if_another_takes_the_time() {
+    let mut trials = fixture::trials();
+    trials.retain(|trial| trial.plan.workload.name == "dirops");
+    for trial in &mut trials {
+        let phase = &mut trial.measured.phases[0];
+        (phase.returned_ns, phase.synced_ns) = (Nanos(1_000_000), Some(Nanos(2_000_000)));
+        phase.durable_ns = Some(Nanos(2_000_000 + trial.seed));
+    }
+    let brief = text(&trials, 100);
+    assert!(!brief.contains("dirops create\n") && brief.contains("dirops delete\n"), "{brief}");
+    assert!(!brief.contains("TOO SHORT"), "{brief}");
+    let line = "\nNot shown, too short to be compared: dirops create\n";
+    assert!(brief.contains(line), "{brief}");
+    let style = Style { full: true, width: 100, ..Style::default() };
+    let full = table(&trials, None, Format::Text, style).unwrap();
+    assert!(full.contains("dirops create\n") && full.contains("TOO SHORT"), "{full}");
+    // Alone, it is the phase that was requested.
+    trials.iter_mut().for_each(|trial| trial.measured.phases.truncate(1));
+    let alone = text(&trials, 100);
+    assert!(alone.contains("dirops create\n") && alone.contains("TOO SHORT"), "{alone}");
 }
 
 #[test]
