@@ -214,11 +214,16 @@ fn instrument_bound(sections: &[Section<'_>], curves: &[Curve<'_>]) -> String {
 fn instrument_share(sections: &[Section<'_>]) -> Option<String> {
     let (main, _) = answer::main_phases(sections.iter().collect());
     let rows = main.into_iter().flat_map(|section| &section.rows);
-    let rows = rows.filter(|row| !row.flags.contains(&Flag::InstrumentBound));
-    let share = largest_share(rows);
+    let is_bound = |row: &&Row<'_>| row.flags.contains(&Flag::InstrumentBound);
+    let (bound, others): (Vec<_>, Vec<_>) = rows.partition(is_bound);
+    let share = largest_share(others.into_iter());
     (share > validity::INSTRUMENT_LIMIT).then(|| {
+        let (rows, their) = match bound.is_empty() {
+            true => ("these times", "the"),
+            false => ("the times of the other rows", "their"),
+        };
         let share = percent(share);
-        format!("Up to {share} of these times is fsdyno's own; the differences are larger.")
+        format!("Up to {share} of {rows} is fsdyno's own; {their} differences are larger.")
     })
 }
 
