@@ -6,6 +6,10 @@ use std::time::Duration;
 
 use fsdyno_record::units::rough;
 
+use self::curve::Curve;
+
+mod curve;
+
 /// Number of the latest trials of which the median counts, so that a slow trial is ignored, and a change of the host's
 /// load is followed after two. [OWN]
 const LATEST: usize = 3;
@@ -71,6 +75,8 @@ struct Cell {
     ended: u32,
     /// Times of the latest trials that have ended, in seconds.
     took: Latest,
+    /// The time curve of the latest trial that has ended.
+    curve: Option<Curve>,
 }
 
 /// The latest values of a quantity, the newest last.
@@ -102,6 +108,8 @@ struct Running {
     worked: Duration,
     /// The time of the last report.
     reported: Duration,
+    /// The time spent on its operations up to each part of them.
+    curve: Curve,
 }
 
 impl TimeLeft {
@@ -131,8 +139,9 @@ impl TimeLeft {
 
     /// Records that a worker begins a trial of a cell.
     pub fn started(&mut self, worker: usize, cell: usize, now: Duration) {
-        let worked = Duration::ZERO;
-        self.running.insert(worker, Running { cell, began: now, ops: 0, worked, reported: now });
+        let (worked, curve) = (Duration::ZERO, Curve::default());
+        let running = Running { cell, began: now, ops: 0, worked, reported: now, curve };
+        self.running.insert(worker, running);
     }
 
     /// Records a worker's number of operations done; `working` is true between its first and last operation.
@@ -144,6 +153,8 @@ impl TimeLeft {
             let new_ops = ops.saturating_sub(running.ops);
             running.ops += new_ops;
             running.worked += passed;
+            let total = self.cells.get(&running.cell).map_or(0, |cell| cell.ops);
+            running.curve.reach(running.ops, total, running.worked);
             self.done = (self.done.0 + new_ops, self.done.1 + passed);
         }
     }
@@ -165,6 +176,7 @@ impl TimeLeft {
         cell.took.add(seconds);
         cell.ended += 1;
         if !running.worked.is_zero() && !took.is_zero() {
+            cell.curve = running.curve.ended(running.worked);
             cell.work = Some((running.worked.as_secs_f64() / seconds).min(1.0));
         }
         if let Some(expected) = cell.expected.filter(|expected| !expected.is_zero()) {
@@ -175,7 +187,8 @@ impl TimeLeft {
     /// Estimates the time left for the operations of a worker's trial; `None` before the first operation.
     pub fn of_trial(&self, worker: usize, total_ops: u64) -> Option<Remaining> {
         let running = self.running.get(&worker).filter(|running| running.ops > 0)?;
-        let time = share(running.worked, total_ops.saturating_sub(running.ops), running.ops);
+        let curve = self.cells.get(&running.cell).and_then(|cell| self.curve_of(cell));
+        let time = running.left(total_ops, curve);
         Some(Remaining { time, is_lower_bound: false })
     }
 
@@ -198,8 +211,9 @@ impl TimeLeft {
                 // Before the first trial ends, only the time spent on operations counts as elapsed.
                 let elapsed =
                     if by_ops { running.worked } else { now.saturating_sub(running.began) };
-                let corrected = running.corrected(cell, each, now).filter(|_| !by_ops);
-                let remaining = match running.left_by_pace(cell.ops) {
+                let curve = self.curve_of(cell);
+                let corrected = running.corrected(cell, curve, each, now).filter(|_| !by_ops);
+                let remaining = match running.left_by_pace(cell.ops, curve) {
                     Some(by_pace) if self.ends_with_ops => by_pace,
                     by_pace => {
                         let left = corrected.unwrap_or(each).saturating_sub(elapsed);
@@ -224,13 +238,20 @@ impl TimeLeft {
     fn correction(&self, have_ended: bool, now: Duration) -> f64 {
         let factors = self.running.values().filter_map(|running| {
             let cell = self.cells.get(&running.cell).filter(|it| (it.ended > 0) == have_ended)?;
-            running.left_by_pace(cell.ops)?;
+            let curve = self.curve_of(cell);
+            running.left_by_pace(cell.ops, curve)?;
             let (each, by_ops) = self.trial(cell, (0, Duration::ZERO, false))?;
-            let corrected = running.corrected(cell, each, now).filter(|_| !by_ops);
+            let corrected = running.corrected(cell, curve, each, now).filter(|_| !by_ops);
             Some(corrected.unwrap_or(each).as_secs_f64() / each.as_secs_f64())
         });
         let logs: Vec<f64> = factors.map(f64::ln).filter(|log| log.is_finite()).collect();
         (logs.iter().sum::<f64>() / logs.len().max(1) as f64).exp().clamp(1e-3, 1e3)
+    }
+
+    /// Returns the time curve of a cell, or else of another one with as many operations, which has the same phases.
+    fn curve_of(&self, cell: &Cell) -> Option<Curve> {
+        let others = || self.cells.values().filter(|other| other.ops == cell.ops);
+        cell.curve.or_else(|| others().find_map(|other| other.curve))
     }
 
     /// Estimates the time of a trial that has not begun; the flag is true if only its operations are counted.
@@ -260,22 +281,38 @@ impl TimeLeft {
 }
 
 impl Running {
-    /// Estimates the time left for its operations from the pace of those done; `None` if too few are done.
-    fn left_by_pace(&self, total_ops: u64) -> Option<Duration> {
-        let is_enough = self.ops as f64 >= MIN_DONE * total_ops as f64 && self.ops > 0;
-        is_enough.then(|| share(self.worked, total_ops.saturating_sub(self.ops), self.ops))
+    /// Estimates the time left for its operations from the time spent on those done.
+    fn left(&self, total_ops: u64, curve: Option<Curve>) -> Duration {
+        match curve.and_then(|curve| curve.left_over_spent(self.ops, total_ops)) {
+            Some(ratio) => self.worked.mul_f64(ratio),
+            None => share(self.worked, total_ops.saturating_sub(self.ops), self.ops),
+        }
     }
 
-    /// Estimates its whole time from the pace of its operations, if that differs from the time `each` by too much to be
-    /// due to phases of different speeds: by a factor of almost 2 at the beginning, and of 1.25 towards the end.
-    fn corrected(&self, cell: &Cell, each: Duration, now: Duration) -> Option<Duration> {
-        let left = self.left_by_pace(cell.ops)?;
+    /// Estimates the time left for its operations from the pace of those done; `None` if too few are done.
+    fn left_by_pace(&self, total_ops: u64, curve: Option<Curve>) -> Option<Duration> {
+        let is_enough = self.ops as f64 >= MIN_DONE * total_ops as f64 && self.ops > 0;
+        is_enough.then(|| self.left(total_ops, curve))
+    }
+
+    /// Estimates its whole time from the pace of its operations, if that differs too much from the time `each` to be
+    /// due to phases of different speeds: by a factor of almost 3 at the beginning, and of 1.25 towards the end; with
+    /// the curve of an earlier trial, by 1.25 all the time.
+    fn corrected(
+        &self,
+        cell: &Cell,
+        curve: Option<Curve>,
+        each: Duration,
+        now: Duration,
+    ) -> Option<Duration> {
+        let left = self.left_by_pace(cell.ops, curve)?;
         let work = cell.work.filter(|work| *work > 0.0).unwrap_or(WORK);
         let whole = (self.worked + left).as_secs_f64() / work;
         let whole = whole.max((now.saturating_sub(self.began) + left).as_secs_f64());
         let ratio = whole / each.as_secs_f64();
         let done = (self.ops as f64 / cell.ops.max(1) as f64).min(1.0);
-        let is_different = ratio.max(1.0 / ratio) > (2.0 - done).max(1.25);
+        let expected = if curve.is_some() { 1.0 } else { 3.0 - 2.0 * done };
+        let is_different = ratio.max(1.0 / ratio) > expected.max(1.25);
         let whole = Duration::try_from_secs_f64(whole).ok()?;
         is_different.then_some(whole)
     }

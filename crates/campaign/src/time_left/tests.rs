@@ -234,3 +234,27 @@ fn operations_at_about_the_expected_pace_do_not_change_the_estimate() {
     run.progress(0, 25, true, seconds(15));
     assert_eq!(run.of_all(seconds(15)).unwrap().time, seconds(85));
 }
+
+#[test]
+fn phases_of_different_speeds_do_not_change_the_estimate_of_known_work() {
+    // Two thirds of the operations take a third of the time; only the second run knows it from its first trial.
+    let trial = Planned { cell: 0, ops: 300, expected: Some(seconds(40)), work: Some(0.75) };
+    let mut run = TimeLeft::new(&[trial; 4], 1);
+    for number in 0..4 {
+        let began = number * 40;
+        run.started(0, 0, seconds(began));
+        run.progress(0, 0, false, seconds(began + 10));
+        for second in 1..=30 {
+            let ops = if second <= 10 { 20 * second } else { 200 + 5 * (second - 10) };
+            let now = began + 10 + second;
+            run.progress(0, ops, true, seconds(now));
+            let left = run.of_all(seconds(now)).map_or(0.0, |left| left.time.as_secs_f64());
+            let actual = (160 - now) as f64;
+            assert!(
+                (left - actual).abs() <= 0.25 * actual + 1.0,
+                "{number} {second}: {left} {actual}"
+            );
+        }
+        run.ended(0, Some(seconds(40)));
+    }
+}
