@@ -223,7 +223,7 @@ fn instrument_share(sections: &[Section<'_>]) -> Option<String> {
             false => ("the times of the other rows", "their"),
         };
         let share = percent(share);
-        format!("Up to {share} of {rows} is fsdyno's own; {their} differences are larger.")
+        format!("fsdyno itself used up to {share} of {rows}; {their} differences are larger")
     })
 }
 

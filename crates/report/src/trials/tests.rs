@@ -83,17 +83,18 @@ fn a_phase_too_short_to_be_compared_is_folded_if_another_takes_the_time() {
         (phase.returned_ns, phase.synced_ns) = (Nanos(1_000_000), Some(Nanos(2_000_000)));
         phase.durable_ns = Some(Nanos(2_000_000 + trial.seed));
     }
-    let brief = text(&trials, 100);
+    let style = Style { full: false, width: 100, ..Style::default() };
+    let of = |trials: &[Trial], style| table(trials, None, Format::Text, style).unwrap();
+    let brief = of(&trials, style);
     assert!(!brief.contains("dirops create\n") && brief.contains("dirops delete\n"), "{brief}");
     assert!(!brief.contains("TOO SHORT"), "{brief}");
     let line = "\nNot shown, too short to be compared: dirops create\n";
     assert!(brief.contains(line), "{brief}");
-    let style = Style { full: true, width: 100, ..Style::default() };
-    let full = table(&trials, None, Format::Text, style).unwrap();
+    let full = of(&trials, Style { full: true, ..style });
     assert!(full.contains("dirops create\n") && full.contains("TOO SHORT"), "{full}");
     // Alone, it is the phase that was requested.
     trials.iter_mut().for_each(|trial| trial.measured.phases.truncate(1));
-    let alone = text(&trials, 100);
+    let alone = of(&trials, style);
     assert!(alone.contains("dirops create\n") && alone.contains("TOO SHORT"), "{alone}");
 }
 
@@ -118,11 +119,11 @@ fn the_legend_has_the_largest_share_of_the_instrument_in_a_flagged_row() {
     let text = table(&trials, None, Format::Text, style).unwrap();
     let line = "\nINSTRUMENT-BOUND: fsdyno itself used up to 4.2 % of the time; ignore differences up to that\n";
     assert!(text.contains(line), "{text}");
-    let others = "\nUp to 6.0 % of the times of the other rows is fsdyno's own; their differences are larger.\n";
+    let others = "\nfsdyno itself used up to 6.0 % of the times of the other rows; their differences are larger\n";
     assert!(text.contains(others), "{text}");
     trials.retain(|trial| trial.plan.label != "far");
     let text = table(&trials, None, Format::Text, style).unwrap();
-    let line = "\nUp to 6.0 % of these times is fsdyno's own; the differences are larger.\n";
+    let line = "\nfsdyno itself used up to 6.0 % of these times; the differences are larger\n";
     assert!(text.contains(line) && !text.contains("INSTRUMENT-BOUND"), "{text}");
 }
 
