@@ -86,16 +86,16 @@ fn a_phase_too_short_to_be_compared_is_folded_if_another_takes_the_time() {
     let style = Style { full: false, width: 100, ..Style::default() };
     let of = |trials: &[Trial], style| table(trials, None, Format::Text, style).unwrap();
     let brief = of(&trials, style);
-    assert!(!brief.contains("dirops create\n") && brief.contains("dirops delete\n"), "{brief}");
+    assert!(!brief.contains("\ndirops create\n") && brief.contains("\ndirops delete\n"), "{brief}");
     assert!(!brief.contains("TOO SHORT"), "{brief}");
     let line = "\nNot shown, too short to be compared: dirops create\n";
     assert!(brief.contains(line), "{brief}");
     let full = of(&trials, Style { full: true, ..style });
-    assert!(full.contains("dirops create\n") && full.contains("TOO SHORT"), "{full}");
+    assert!(full.contains("\ndirops create\n") && full.contains("TOO SHORT"), "{full}");
     // Alone, it is the phase that was requested.
     trials.iter_mut().for_each(|trial| trial.measured.phases.truncate(1));
     let alone = of(&trials, style);
-    assert!(alone.contains("dirops create\n") && alone.contains("TOO SHORT"), "{alone}");
+    assert!(alone.contains("\ndirops create\n") && alone.contains("TOO SHORT"), "{alone}");
 }
 
 #[test]
