@@ -118,8 +118,9 @@ fn a_slower_network_makes_each_call_wait_for_its_round_trip() {
     let Some(folder) = lab() else { return };
     // Without a network, the trial of the other test takes a few milliseconds.
     let networks: &[&str] = if full() { &["wan-20ms", "lan-10g"] } else { &["wan-20ms"] };
+    // A snapshot for a single trial takes longer than a cold boot.
     let args = format!(
-        "{SMALL} --fs 'nfs:ext4 @ vers=3' --network {} --out r",
+        "{SMALL} --fs 'nfs:ext4 @ vers=3' --network {} --boot cold --out r",
         networks.join(" --network ")
     );
     run_ok(folder.path(), &args);
