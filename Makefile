@@ -82,7 +82,7 @@ TEST_FAST = PROPTEST_RNG_SEED=1 $(WITH_AGENT) $(CARGO) test $(TESTED)
 test-fast: agent ## run the tests that need neither the lab nor root
 	@$(TEST_FAST) --workspace --lib --bins; code=$$?; $(TEST_FAST) -p fsdyno --test cli || code=$$?; exit $$code
 
-test: agent ## run all tests except the long ones, including the lab's; about 14 min
+test: agent ## run all tests except the long ones, including the lab's; about 11 min
 	@PROPTEST_RNG_SEED=1 $(TEST)
 
 # In addition: all seven file systems under both workloads with three seeds at larger sizes, and once each
