@@ -165,6 +165,11 @@ impl Pace {
         Pace { fixed, per_op, ..Pace::default() }
     }
 
+    /// Returns true if it has no time.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.samples.is_empty() && self.fixed <= 0.0 && self.per_op <= 0.0
+    }
+
     /// Returns true if its estimates do not follow a single slow trial, unlike numbers of an earlier version.
     pub(crate) fn is_current(&self) -> bool {
         self.form == VERSION

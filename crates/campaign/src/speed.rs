@@ -90,7 +90,14 @@ impl Speeds {
     /// Loads the paces from the cache; there are none if the file is missing or unreadable, which does no harm.
     pub fn load() -> Speeds {
         let text = path().and_then(|path| bounded::read_to_string(&path, &WRITTEN).ok());
-        text.and_then(|text| serde_json::from_str(&text).ok()).unwrap_or_default()
+        text.map_or(Speeds::default(), |text| Speeds::read(&text))
+    }
+
+    /// Reads the stored paces, without those that have no time.
+    fn read(text: &str) -> Speeds {
+        let mut speeds: Speeds = serde_json::from_str(text).unwrap_or_default();
+        speeds.0.retain(|_, pace| !pace.is_empty());
+        speeds
     }
 
     /// Adds trials that have just ended, `jobs` of which ran at the same time, and stores the paces; ignores a failure
@@ -395,6 +402,15 @@ mod tests {
             keys(&trial.plan).iter().map(|key| full.0.contains_key(key)).collect::<Vec<_>>();
         assert_eq!(known[..4], [true, true, true, false]);
         assert!(!known[4..].contains(&true));
+    }
+
+    #[test]
+    fn a_stored_pace_without_any_time_is_unknown() {
+        let none = r#"{"a":{"fixed":0.0,"per_op":0.0,"trials":17,"samples":[],"form":3}}"#;
+        assert_eq!(Speeds::read(none), Speeds::default());
+        let some = r#"{"a":{"fixed":0.0,"per_op":0.1,"trials":1}}"#;
+        assert_eq!(Speeds::read(some).0.len(), 1);
+        assert_eq!(Speeds::read("damaged"), Speeds::default());
     }
 
     #[test]

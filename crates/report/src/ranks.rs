@@ -154,7 +154,26 @@ fn scaling_table(trials: &[Trial]) -> Option<Table> {
     let mut table = Table::of(columns, &rows);
     table.title = "Scaling".into();
     table.column_group = COLUMN_GROUP - 1;
+    table.details.extend(without_knee(&rows));
     Some(table)
+}
+
+/// A sentence with the phases in which no knee is marked.
+fn without_knee(rows: &[ScalingRow]) -> Option<String> {
+    let of_curve = |row: &ScalingRow| (row.subject.clone(), row.phase.clone());
+    let has_knee = |row: &ScalingRow| {
+        let mut curve = rows.iter().filter(|other| of_curve(other) == of_curve(row));
+        curve.any(|other| !other.scaling.mark().is_empty())
+    };
+    let mut phases: Vec<String> =
+        rows.iter().filter(|row| !has_knee(row)).map(|row| row.phase.clone()).collect();
+    phases.dedup();
+    (!phases.is_empty()).then(|| {
+        format!(
+            "no knee in {}: further ranks still add enough, or the intervals are too wide to tell (more trials narrow them)",
+            phases.join(", ")
+        )
+    })
 }
 
 /// Returns the tables of a report: the curves over the number of ranks, and the phases of each trial.
