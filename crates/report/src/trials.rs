@@ -218,12 +218,9 @@ fn instrument_share(sections: &[Section<'_>]) -> Option<String> {
     let (bound, others): (Vec<_>, Vec<_>) = rows.partition(is_bound);
     let share = largest_share(others.into_iter());
     (share > validity::INSTRUMENT_LIMIT).then(|| {
-        let (rows, their) = match bound.is_empty() {
-            true => ("these times", "the"),
-            false => ("the times of the other rows", "their"),
-        };
+        let rows = if bound.is_empty() { "a row's time" } else { "another row's time" };
         let share = percent(share);
-        format!("fsdyno itself used up to {share} of {rows}; {their} differences are larger")
+        format!("fsdyno itself used up to {share} of {rows}; each difference is larger than its rows' shares")
     })
 }
 

@@ -119,11 +119,11 @@ fn the_legend_has_the_largest_share_of_the_instrument_in_a_flagged_row() {
     let text = table(&trials, None, Format::Text, style).unwrap();
     let line = "\nINSTRUMENT-BOUND: fsdyno itself used up to 4.2 % of the time; ignore differences up to that\n";
     assert!(text.contains(line), "{text}");
-    let others = "\nfsdyno itself used up to 6.0 % of the times of the other rows; their differences are larger\n";
+    let others = "\nfsdyno itself used up to 6.0 % of another row's time; each difference is larger than its rows' shares\n";
     assert!(text.contains(others), "{text}");
     trials.retain(|trial| trial.plan.label != "far");
     let text = table(&trials, None, Format::Text, style).unwrap();
-    let line = "\nfsdyno itself used up to 6.0 % of these times; the differences are larger\n";
+    let line = "\nfsdyno itself used up to 6.0 % of a row's time; each difference is larger than its rows' shares\n";
     assert!(text.contains(line) && !text.contains("INSTRUMENT-BOUND"), "{text}");
 }
 
